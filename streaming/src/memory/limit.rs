@@ -55,8 +55,8 @@ pub struct TaskUsage<K> {
 /// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
-    /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks. For a host that
-    /// shares its process with others, those of its tasks only.
+    /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks. For a host
+    /// that shares its process with others, those of its tasks only.
     pub total: u64,
     /// Bytes of `total` that count as memory of the exchange, and not as user code's.
     pub network: u64,

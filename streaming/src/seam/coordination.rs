@@ -44,8 +44,8 @@ impl Default for OnFailure {
     }
 }
 
-/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, the event
-/// or snapshot fails.
+/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, a snapshot
+/// fails; an event is sent to the coordinator again and again for about a minute, and then fails.
 #[derive(derive_more::Debug)]
 #[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
