@@ -24,7 +24,7 @@ const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 pub struct MemoryLimits {
     /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
     pub task: u64,
-    /// Bytes of the tasks' state that do not count as user code's memory: the host's part of the managed memory.
+    /// Bytes up to which the tables of the tasks' state do not count as user code's memory: the host's part of the managed memory.
     pub managed: u64,
 }
 
