@@ -72,8 +72,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Returns 0 after the parent's `EndHost`, and [`FAILED`] (1), with the reason on standard error and in the log, if a variable, the
 /// socket or a thread is missing at the start, or if the host's actor panics later.
 ///
-/// Does not return if the parent has died, has closed the socket, or is silent for longer than 0.6 of its heartbeat time-out, or if a
-/// task does not stop or give memory back: the process and its process group are killed by SIGKILL then.
+/// Does not return if the parent has died or has closed the socket, if a TaskManager as the parent is silent for longer than 0.6 of its
+/// heartbeat time-out, or if a task does not stop or give memory back: the process and its process group are killed by SIGKILL then.
 pub fn run(program: ProgramEntry) -> ExitCode {
     match serve(program) {
         Ok(()) => ExitCode::SUCCESS,

@@ -129,7 +129,8 @@ impl Upload {
     ///
     /// # Errors
     /// Returns a text that says why the snapshot is not stored: the store failed, the checkpoint was aborted, or the runtime has ended.
-    /// The parts that were stored are deleted. They are also deleted if the caller drops the future.
+    /// The parts that were stored are deleted in the background, also if the caller drops the future; only if the runtime has ended, they
+    /// stay.
     pub async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
             let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));

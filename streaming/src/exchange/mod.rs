@@ -70,22 +70,24 @@ use std::{
 use tokio::runtime::Handle;
 use wire::{Frame, Request};
 
-/// The options of an exchange, the transport of batches between subtasks; there is one exchange per task process.
+/// The limits of an exchange, the transport of batches between subtasks (one per task process): how many bytes and records may wait in
+/// it, and how long a consumer tries to reach its producers; and a switch for tests.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
-    /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. The exchange may
-    /// exceed it by one element per input and by 1 KiB per remote channel, so that no task waits for ever.
+    /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. When it is used up,
+    /// producers wait. So that no task waits for ever, it may be exceeded by one element per input, paused channel and channel to another
+    /// process, by 1 KiB per channel from another process, and by the batches that producers have not sent yet.
     pub network_memory: u64,
     /// True if batches are encoded and decoded inside the process too, as between processes; for tests. Default false.
     pub force_serialization: bool,
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
-    /// `DataConnectionFailed`. Default 30 s.
+    /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
     pub connect_timeout: Duration,
     /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
     /// `DataRequestRefused`. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
     /// Bound in time on what waits for a consumer: its channels hold no more records than it takes within this time at its measured rate,
-    /// but at least one element each. `None`: no such bound. Default 1 s.
+    /// but at least one element each; beyond it producers wait (Flink's buffer debloating). `None`: no such bound. Default 1 s.
     pub debloat_target: Option<Duration>,
 }
 
@@ -138,7 +140,7 @@ pub struct OutputEdge {
 }
 
 /// The exchange of one task process: it hands batches from producing to consuming subtasks, in the process and over TCP. Clones are cheap
-/// handles to it; dropping the last one ends its connections.
+/// handles to it. Dropping the last one closes the data port only: connections last until [`Exchange::shutdown`] or their peers end them.
 #[derive(Clone)]
 pub struct Exchange {
     shared: Arc<Shared>,
@@ -201,12 +203,13 @@ impl Exchange {
     }
 
     /// Ends an execution graph (one deployment of the job, given by its id): drops the tables of its edges, and refuses later requests of
-    /// its consumers in other processes. The last 64 ended graphs are remembered for that.
+    /// its consumers in other processes, whose tasks then fail with `DataRequestRefused`. The last 64 ended graphs are remembered for that.
     pub fn retire(&self, graph: u64) {
         lock(&self.shared.hubs).retire(graph);
     }
 
-    /// Ends all connections and stops accepting new ones. Tasks that use a connection fail with `DataConnectionLost`.
+    /// Ends all connections and stops accepting new ones. Tasks that use a connection fail with `DataConnectionLost`; channels inside
+    /// the process go on.
     pub fn shutdown(&self) {
         self.shared.peers.shutdown();
     }
@@ -217,7 +220,7 @@ impl Exchange {
     ///
     /// Failures fail the task, now or later: `Superseded` if a later attempt of the subtask is here, `DataConnectionFailed`,
     /// `DataRequestRefused` or `DataConnectionLost` for a remote producer, `CodecError` for bytes that can't be decoded. Dropping the
-    /// port releases its producers.
+    /// port releases its producers: they drop what they still send if the task has succeeded, else they wait until they are stopped.
     pub fn open_input(&self, task: &Arc<TaskControl>, edges: Vec<InputEdge>) -> Box<dyn InputPort> {
         let channels = edges.iter().map(InputEdge::channels).sum();
         let gate = Gate::new(

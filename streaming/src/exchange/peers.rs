@@ -47,7 +47,7 @@ struct Me {
     tls: Option<Tls>,
 }
 
-/// The reason why a data port is not open.
+/// The reason why a data port is not open: no port of the list could be bound.
 #[derive(Debug, Error)]
 pub enum DataPortError {
     /// None of the ports can be bound.
@@ -93,7 +93,7 @@ impl DataPort {
         Err(DataPortError::Bind { ports: ports.clone(), host: bind_host.to_owned(), source: last })
     }
 
-    /// Returns the address, `host:port`, at which other processes reach the port.
+    /// Returns the address, `host:port`, at which other processes reach the port: the advertised host and the port that was bound.
     pub fn address(&self) -> &str {
         &self.me.introduction.node
     }

@@ -21,7 +21,8 @@
 
 use thiserror::Error;
 
-/// Maximum number of bytes of a frame after its length field: 1 MiB.
+/// Maximum number of bytes of a frame after its length field: 1 MiB. A longer frame is not decoded ([`WireError::Length`]), and the
+/// connection that received it is ended.
 pub const FRAME_MAX: usize = 1 << 20;
 
 /// Maximum payload of one data frame in bytes: 128 KiB. Larger elements are sent in parts, so that they do not hold up others.
@@ -112,7 +113,8 @@ pub enum Frame<'a> {
     },
 }
 
-/// A consumer's request for the output of producers in another process.
+/// A consumer's request for the output of producers in another process, which opens a link. That process refuses it if the execution
+/// graph has ended there, if a later attempt of a producer or of the consumer is known, or if producers have not started within `wait_ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Number of the link that the request opens, chosen by the consumer's side; unique among its requests on the connection. All other

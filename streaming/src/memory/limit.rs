@@ -24,7 +24,7 @@ const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 pub struct MemoryLimits {
     /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
     pub task: u64,
-    /// Bytes of the tasks' state that do not count as user code's memory: the host's part of the managed memory.
+    /// Bytes up to which the tables of the tasks' state do not count as user code's memory: the host's part of the managed memory.
     pub managed: u64,
 }
 
@@ -55,7 +55,8 @@ pub struct TaskUsage<K> {
 /// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
-    /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks.
+    /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks. For a host
+    /// that shares its process with others, those of its tasks only.
     pub total: u64,
     /// Bytes of `total` that count as memory of the exchange, and not as user code's.
     pub network: u64,
@@ -99,9 +100,10 @@ pub enum Verdict<K> {
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
     },
-    /// The host must end at once.
+    /// The host must end at once: a task that was told to fail has not returned within a second, or the limit has been exceeded for a
+    /// second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
     End {
-        /// The task at fault; `None` if no task is.
+        /// The task with the largest account; `None` if the memory is held outside of tasks.
         task: Option<K>,
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
@@ -125,7 +127,7 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
         Self { limits, over_since: None, failing: None }
     }
 
-    /// Replaces the limits, when the host gets or loses slots.
+    /// Replaces the limits, when the host gets or loses slots. They count from the next look on.
     pub fn set(&mut self, limits: MemoryLimits) {
         self.limits = limits;
     }

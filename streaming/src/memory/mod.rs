@@ -55,7 +55,7 @@ impl MemoryBudget {
         self.peak.fetch_max(before.saturating_add(more), Ordering::Relaxed);
     }
 
-    /// Gives back `less` bytes that were taken; at most all that are taken.
+    /// Gives back `less` bytes that were taken; at most all that are taken. Counts only: wakes nobody who waits for room.
     pub fn give_back(&self, less: u64) {
         // Saturating, because a mistake in accounting must not wrap around and leave the budget full for ever.
         let _ = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
@@ -63,7 +63,7 @@ impl MemoryBudget {
         });
     }
 
-    /// Returns true if [`MemoryBudget::try_take_share`] would succeed now. Takes nothing.
+    /// Returns true if `held + more` is at most what is free, so that a party that holds `held` bytes may take `more` now. Takes nothing.
     pub fn has_share(&self, held: u64, more: u64) -> bool {
         held.saturating_add(more) <= self.free()
     }
@@ -88,7 +88,8 @@ impl MemoryBudget {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Sets the size of the whole budget in bytes. Bytes that are taken stay taken, even beyond the new size.
+    /// Sets the size of the whole budget in bytes. Bytes that are taken stay taken, even beyond the new size; then nothing more is
+    /// free until enough is given back.
     pub fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Ordering::Release);
     }

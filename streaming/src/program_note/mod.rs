@@ -29,9 +29,9 @@ const NOTE_BYTES: usize = 32;
 /// The content of the note in a program's executable file, by which a cluster recognises Flott programs without running them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramNote {
-    /// Major protocol version.
+    /// Major protocol version; a cluster takes programs with its own one only.
     pub major: u32,
-    /// Minor protocol version.
+    /// Minor protocol version; a cluster takes programs whose minor version is not newer than its own.
     pub minor: u32,
     /// Features that the program was built with, one bit each: [`ON_YARN`]. Readers ignore unknown bits.
     pub features: u32,

@@ -21,7 +21,7 @@ pub struct CoordinatorContext {
 }
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
-/// says. The default ignores failures.
+/// says; where none is configured, the job fails. The default callback ignores failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
@@ -44,8 +44,8 @@ impl Default for OnFailure {
     }
 }
 
-/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, the event
-/// or snapshot fails.
+/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, a snapshot
+/// fails; an event is sent to the coordinator again and again for about a minute, and then fails.
 #[derive(derive_more::Debug)]
 #[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
@@ -101,7 +101,8 @@ pub trait Coordinator: Send {
     /// Does nothing by default.
     ///
     /// # Errors
-    /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says.
+    /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says; where none
+    /// is configured, the job fails.
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
@@ -115,6 +116,6 @@ pub trait Coordinator: Send {
     ///
     /// # Errors
     /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or
-    /// fails with the reason, as its restart strategy says.
+    /// fails with the reason, as its restart strategy says; where none is configured, it fails.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

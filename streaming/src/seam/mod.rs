@@ -82,7 +82,7 @@ impl StreamEvent {
     /// Decodes an event that [`StreamEvent::encode`] wrote.
     ///
     /// # Errors
-    /// Fails with [`CodecError`] if the bytes are not exactly one event.
+    /// Fails with [`CodecError::Truncated`] or [`CodecError::Invalid`] if the bytes are not exactly one event.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         fn flag(byte: u8) -> Result<bool, CodecError> {
             match byte {
@@ -182,7 +182,7 @@ pub trait EdgeCodec: Send + Sync {
     /// Appends the encoded batch to `out`: its records, their event times, and the watermark after them.
     ///
     /// # Errors
-    /// Fails with [`CodecError`] if the records are of another type than the edge's, or a value cannot be encoded.
+    /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's, or with the error of a value in the batch.
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
     /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
@@ -192,7 +192,7 @@ pub trait EdgeCodec: Send + Sync {
     /// Copies a batch and its watermark, for a broadcast inside a process.
     ///
     /// # Errors
-    /// Fails with [`CodecError`] if the records are of another type than the edge's.
+    /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
     /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
     /// times; 0 if the records are of another type.
@@ -204,11 +204,11 @@ pub trait OutputPort: Send {
     /// Returns the number of consuming subtasks: 1 on a forward edge, else the consumer's parallelism. On a forward edge channel 0
     /// leads to the consumer of the same subtask index.
     fn channels(&self) -> usize;
-    /// Sends one element to the consumer of a channel. The order within a channel is kept.
+    /// Sends one element to the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
     ///
     /// # Errors
     /// Returns the element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is
-    /// woken when the channel may take one. The element also comes back if it cannot be encoded; the task has failed then.
+    /// woken when the channel may take one. It also comes back if it cannot be encoded or the attempt is superseded: the task has failed.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
@@ -218,7 +218,7 @@ pub trait OutputPort: Send {
     fn batch_records(&self, _channel: usize) -> Option<usize> {
         Some(usize::MAX)
     }
-    /// Sets the bytes that the producer holds unsent, in total; they count in the network budget. Does nothing by default.
+    /// Sets the bytes that the producer holds unsent, in total; they count in the network budget, even beyond it. Does nothing by default.
     fn hold(&mut self, _bytes: u64) {}
 }
 
@@ -290,7 +290,7 @@ pub enum Progress {
     Finished,
 }
 
-/// The reason why a task failed.
+/// The reason why a task failed; [`TaskError::is_recoverable`] says after which ones a restart may help.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TaskError {
     /// User code returned an error.
@@ -309,7 +309,7 @@ pub enum TaskError {
         /// Message and place of the panic.
         message: String,
     },
-    /// A source or sink failed to read or write its system.
+    /// A source or sink failed to read or write its system, or the state to restore could not be read this time.
     #[error("operator '{operator}': {what}: {why}")]
     Io {
         /// Name of the operator.
@@ -373,7 +373,7 @@ pub enum TaskError {
 impl TaskError {
     /// Returns true if a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
     /// are, nor for [`TaskError::Input`] and [`TaskError::Output`], because a changed input cannot be read again, and a commit that is
-    /// impossible stays so.
+    /// impossible stays so. Where no restart strategy is configured, errors of user code and codecs fail the job all the same.
     pub fn is_recoverable(&self) -> bool {
         !matches!(
             self,
@@ -401,14 +401,14 @@ impl TaskError {
     }
 }
 
-/// The counters of one subtask, which its host reports for REST. The exchange adds bytes, the chain adds records.
+/// The counters of one subtask: the exchange adds bytes, the chain the rest. Its host reports all but `watermark_ms` and `state_bytes`.
 #[derive(Debug, Default)]
 pub struct TaskCounters {
     /// Records taken from inputs; 0 for a source.
     pub records_in: AtomicU64,
     /// Records sent to outputs, counted once per output edge, also where an edge broadcasts them.
     pub records_out: AtomicU64,
-    /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process.
+    /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process; 32 more for each batch or event.
     pub bytes_in: AtomicU64,
     /// Bytes sent to outputs, counted like `bytes_in`.
     pub bytes_out: AtomicU64,
@@ -416,7 +416,7 @@ pub struct TaskCounters {
     pub watermark_ms: AtomicU64,
     /// True once all data was read and has left the task. The final checkpoint begins when all sources have reported this.
     pub end_of_data: AtomicBool,
-    /// Bytes of memory that the tables and timers of the task's state take; updated a few times a second.
+    /// Bytes of memory that the tables and timers of the task's state take; updated a few times a second. The memory limit reads them.
     pub state_bytes: AtomicU64,
     /// Metrics that the program's functions registered.
     pub functions: FunctionMetrics,
@@ -430,7 +430,7 @@ impl TaskCounters {
     }
 }
 
-/// The values that a subtask is created with.
+/// The values that a subtask is created with: its place in the graph, its ports, options, state to restore and calls to its host.
 pub struct SubtaskContext {
     /// Id of the subtask's vertex.
     pub vertex: JobVertexId,

@@ -8,7 +8,7 @@ use model::OperatorId;
 use std::time::Duration;
 
 /// The calls of a running task to its host. None of them blocks; answers come later as [`Mail`] with the call's ticket, between two
-/// steps.
+/// steps. While 4,096 events and I/O calls of the task are unanswered, further ones are not made, and answered with an error.
 pub trait TaskUpcalls: Send + Sync {
     /// Sends an event to the operator's coordinator. The answer, or the reason why there is none, comes as [`Mail::Reply`] with `ticket`.
     /// A task's events arrive in order: each is sent after the answer to the one before.

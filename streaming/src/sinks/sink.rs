@@ -245,7 +245,7 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 pub struct CommitRequest<C> {
     /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.
     pub committable: C,
-    /// Number of the checkpoint that the committable was prepared for.
+    /// Number of the checkpoint that the committable was prepared for; of the last one, if the request has committables of several.
     pub checkpoint: u64,
     /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
@@ -265,10 +265,12 @@ impl<C> CommitRequest<C> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most
-    /// `sink.committer.retries` times (10 by default); then the task fails.
+    /// `sink.committer.retries` times (10 by default); then the task fails. Returned by `keep` or `check`, it fails the task at once. The
+    /// restart strategy decides what follows.
     #[error("{0}")]
     Retry(String),
-    /// The commit can never succeed: the job fails with this text, and is not restarted.
+    /// The commit can never succeed: the job fails with this text, and is not restarted. Returned by `keep`, it fails the task as `Retry`
+    /// does.
     #[error("{0}")]
     Failed(String),
 }

@@ -266,7 +266,7 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     }
 
     /// Fails the source with an error, from a thread of the enumerator's own; methods of [`SplitEnumerator`] return theirs instead. The
-    /// job's restart strategy decides what follows. Only the first call counts.
+    /// job's restart strategy decides what follows; where none is configured, the job fails. Only the first call counts.
     pub fn fail(&self, why: impl Into<BoxError>) {
         self.shared.fail(&text_of(&why.into()));
     }

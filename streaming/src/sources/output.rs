@@ -51,7 +51,8 @@ impl<T: Record> ReaderOutput<T> {
         self.collect_at(record, NO_TIME);
     }
 
-    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970.
+    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970. A watermark strategy that has a timestamp
+    /// assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         if self.times.is_none() {
@@ -242,7 +243,8 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push(record, NO_TIME);
     }
 
-    /// Emits a record of the split with its event time, in milliseconds since 1970.
+    /// Emits a record of the split with its event time, in milliseconds since 1970. A watermark strategy that has a timestamp assigner
+    /// replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.out.push(record, timestamp);
@@ -325,7 +327,8 @@ impl<'a> ReaderContext<'a> {
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
-    /// ticket are kept. Work that is not done when the task ends is dropped.
+    /// ticket are kept. The result is an error also if the work panics, or if 4,096 calls of the task are unanswered. Work that is not done
+    /// when the task ends is dropped.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
@@ -357,7 +360,8 @@ impl<'a> ReaderContext<'a> {
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
-    /// Returns the value of the job option `key` as text, unparsed; `None` if neither client nor program sets it.
+    /// Returns the value of the job option `key` as text, unparsed; if neither client nor program sets it, that of the TaskManager for keys
+    /// of the data plane (`s3.`, `execution.`, `task.` and others), else `None`.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }

@@ -152,7 +152,8 @@ impl Source for SequenceSource {
     }
 }
 
-/// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on.
+/// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on. After a restore it emits
+/// what is left of the splits of the checkpoint, one split after the other.
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,

@@ -94,7 +94,8 @@ impl<T: FromLine> Source for SocketSource<T> {
     }
 }
 
-/// The reader of a [`SocketSource`]. It ends when the peer closes the connection.
+/// The reader of a [`SocketSource`]: connects when it is first polled, reads up to 64 KiB at a time beside the task, and ends when the
+/// peer closes the connection. A failed connection or read fails the task.
 #[derive(Debug)]
 pub struct SocketReader<T> {
     address: String,

@@ -9,12 +9,13 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Says whether a source ends by itself.
+/// Says whether a source ends by itself. A job is bounded if all its sources are: only then may it use `write_text`, and `collect` shows
+/// its results at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
     Bounded,
-    /// The input has no end; the source is read until the job is cancelled or stopped.
+    /// The input has no known end: the source is read until the job is cancelled or stopped, or until a reader says that it has ended.
     ContinuousUnbounded,
 }
 
@@ -221,8 +222,8 @@ pub trait Source: Send + 'static {
     /// context may be kept, cloned, and used from other threads. May block: it runs on the enumerator's thread.
     ///
     /// # Errors
-    /// Returns an error if the input cannot be examined, for instance because a file is absent; the source fails with it, before a
-    /// reader starts.
+    /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it, before a reader
+    /// starts, and is not restarted.
     fn create_enumerator(
         &self,
         context: SplitEnumeratorContext<Self::Split>,
@@ -266,7 +267,8 @@ pub trait SplitEnumerator: Send + 'static {
     /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the job, which is not restarted; the enumerator is closed. What may fail for a while belongs on a thread that
+    /// reports by [`SplitEnumeratorContext::fail`].
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
@@ -274,14 +276,14 @@ pub trait SplitEnumerator: Send + 'static {
     /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_reader(&mut self, _subtask: u32, _held: Vec<Self::Split>) -> Result<(), BoxError> {
         Ok(())
     }
     /// Handles a reader's request for splits. Splits, or [`SplitEnumeratorContext::no_more_splits`], may be sent now or later.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
     /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
     /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
@@ -289,12 +291,12 @@ pub trait SplitEnumerator: Send + 'static {
     /// successor, and was answered with splits. Not called if there are none.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
     /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn handle_source_event(&mut self, _subtask: u32, _event: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }
@@ -302,13 +304,14 @@ pub trait SplitEnumerator: Send + 'static {
     /// discovered. Called before any subtask takes its snapshot of the checkpoint.
     ///
     /// # Errors
-    /// A returned error fails the checkpoint and the source: the job restarts the source, or fails if its restart strategy says so.
+    /// A returned error fails the checkpoint and the source: the restart strategy decides what follows; where none is configured, the job
+    /// fails.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
     /// Records that a checkpoint is complete on all subtasks and coordinators: what it contains can be acknowledged to the source's
     /// system.
     ///
     /// # Errors
-    /// A returned error fails the source: the job restarts it, or fails if its restart strategy says so.
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }

@@ -177,7 +177,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         Ok(())
     }
 
-    /// Removes all pins, at the end of a batch. The backend may write keys that are not pinned to its storage and drop them from memory.
+    /// Removes all pins, which have kept the keys of a batch in memory, at the batch's end. The backend may then write keys to its storage
+    /// and drop them from memory. Does nothing by default.
     fn release(&mut self) {}
 
     /// Stores a key and its state from a snapshot; replaces the state if the key has one. The caller has checked that

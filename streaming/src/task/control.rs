@@ -90,11 +90,11 @@ impl TaskControl {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Returns the signal that wakes the task.
+    /// Returns the signal that wakes the task's thread and interrupts its steps.
     pub fn signal(&self) -> &TaskSignal {
         &self.signal
     }
-    /// Returns the task's counters.
+    /// Returns the task's counters, to which its ports and its subtask add and which the host reports.
     pub fn counters(&self) -> &Arc<TaskCounters> {
         &self.counters
     }

@@ -16,7 +16,8 @@ use std::{
 /// Number of waiting mails, replies included, from which on [`Mailbox::post`] refuses more. Replies and timers are taken beyond it;
 /// [`UPCALLS_MAX`] bounds the replies, nothing bounds the timers.
 pub const MAIL_MAX: usize = 1024;
-/// Maximum number of upcalls (calls of a task to its host) of one task that have no reply yet.
+/// Maximum number of upcalls (calls of a task to its host) of one task that have no reply yet. A further one is not made: its reply is an
+/// error.
 pub const UPCALLS_MAX: usize = 4096;
 
 /// The queue of one task's mail: triggers, notifications, replies of its host and timers, which the task takes between two steps. Every
@@ -37,7 +38,8 @@ struct Waiting {
     timers_made: u64,
 }
 
-/// The error of a mailbox that has reached [`MAIL_MAX`] or [`UPCALLS_MAX`].
+/// The error of a mailbox that has reached [`MAIL_MAX`] or [`UPCALLS_MAX`]: the mail or upcall was not taken. A host fails a task whose
+/// mail is refused, because the task must not miss it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the task's mailbox is full")]
 pub struct MailboxFull;

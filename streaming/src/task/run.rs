@@ -25,7 +25,7 @@ pub const STEP_RECORDS: usize = 4096;
 const STEPS_PER_WAKE: u32 = 8;
 
 /// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread;
-/// dropped without a call if the task was stopped before it began.
+/// dropped without a call if the task was stopped before it began or gets no thread.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
 /// Starts the thread of a task, which runs the task to its end: it creates, opens, steps, and closes or disposes of the subtask. Returns

@@ -3,7 +3,8 @@
 //!
 //! The client of a bounded job gets nothing before the job has finished, because no output of a failed attempt may be visible;
 //! then it reads the whole result, as often as it likes. The client of an unbounded job gets the lines that have arrived, with
-//! periodic checkpoints those that a complete checkpoint contains, and lines that it has read are dropped. While no client reads, an unbounded job is held up once 8 MiB wait.
+//! periodic checkpoints those that a complete checkpoint contains, and lines that it has read are dropped. While no client reads, an
+//! unbounded job is held up once 8 MiB wait.
 
 mod coordinator;
 mod protocol;

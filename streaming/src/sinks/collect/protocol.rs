@@ -3,7 +3,8 @@
 use super::VERSION;
 use crate::types::{CodecError, FlottType, decode_one, encode_one};
 
-/// A client's request for lines to a [`CollectCoordinator`](super::CollectCoordinator).
+/// A client's request to a [`CollectCoordinator`](super::CollectCoordinator) for the lines of a result from a number on. The coordinator
+/// answers at once, with no lines if there are none yet, so that the client asks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
     /// Number of the first line to return, from 0. In an unbounded job this also drops stored chunks that end before the line: they

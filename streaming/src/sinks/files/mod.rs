@@ -56,8 +56,8 @@ impl<T: ToLine> Encoder<T> for Lines {
     }
 }
 
-/// Decides when a subtask of a [`FileSink`] ends a part file and begins another one. A checkpoint always ends the part, whatever
-/// the policy.
+/// Decides when a subtask of a [`FileSink`] ends a part file and begins another one: at a size in bytes, and at an age since the part's
+/// first record. A checkpoint always ends the part, whatever the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingPolicy {
     max_part_bytes: u64,

@@ -33,7 +33,8 @@ const AGAIN: u32 = 1;
 const CHECK: u32 = 2;
 const KEEP: u32 = 3;
 
-/// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the first reason.
+/// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the reason, which is the
+/// first permanent one if there is one, else the first.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.
@@ -127,7 +128,8 @@ impl<C: Record, K: GlobalCommitter<C>> CommitGroup<C> for Together<Arc<K>> {
 type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
-/// their checkpoint is complete. After a restore it takes no records before everything that the checkpoint held is committed.
+/// their checkpoint is complete. After a restore it takes no records before all is committed that the checkpoint held and that is due
+/// (with `ONLY_AT_END`, only what the job's final checkpoint held is).
 /// `sink.committer.retries` (10 by default) bounds the repetitions of a commit; beyond it the task fails.
 pub struct CommitterOperator<C, K> {
     create: Create<K>,
