@@ -26,9 +26,9 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has
-/// succeeded. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused
-/// with [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. The server
+/// drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`]; with `DiskFull` or
+/// `Io` if the store cannot begin a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -53,8 +53,9 @@ pub struct UploadChunk {
     pub bytes: Vec<u8>,
 }
 
-/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
-/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written).
+/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload is over after this
+/// even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if the upload is not
+/// open. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
@@ -74,9 +75,9 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a
-/// transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
-/// [`BlobError::Busy`] if too many calls wait.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a transient blob that
+/// was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing, [`BlobError::Busy`] if too many calls wait,
+/// `DiskFull` or `Io` if the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.

@@ -154,9 +154,9 @@ pub struct DisconnectResourceManager {
     pub reason: String,
 }
 
-/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed
-/// together) that lack slots fail with this message, unless the job can make progress with the slots it has. Ignored
-/// from any other than the connected ResourceManager.
+/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed together) that lack
+/// slots fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it
+/// gets later. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -218,8 +218,8 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the
-    /// request): ask again. The text says which.
+    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the request), or 4,096
+    /// requests wait for it: ask again. The text says which.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
     /// The attempt that sends the event is superseded or unknown, so the event was not passed on.
@@ -228,7 +228,8 @@ pub enum CoordinationError {
         /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
-    /// The coordinator failed on this request; the text says how.
+    /// The coordinator failed on this request; or, for collected results, the job has ended and its results are not served any more. The
+    /// text says which.
     #[error("the coordinator failed: {0}")]
     Failed(String),
 }
@@ -288,14 +289,17 @@ pub enum SavepointError {
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
     NoDirectory,
-    /// The directory can't be opened, or is a relative path; nothing was begun.
+    /// The directory for the savepoint can't be opened (a wrong URI or a missing cargo feature, for example), or is a relative path; the
+    /// text says which. Nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint now (it does not run, is about to finish, has no checkpoints, or too many savepoints
-    /// wait); nothing was begun.
+    /// The job takes no savepoint now: it or one of its tasks does not run, it is about to finish, a stop waits already, 16 savepoints
+    /// wait, or it never takes checkpoints (bounded input, no interval, no sinks that commit). Nothing was begun.
     #[error("{0}")]
     Refused(String),
-    /// The savepoint was begun and has failed; the text says why.
+    /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer
+    /// than `execution.checkpointing.timeout`, or the job ended; the text says why. After a stop the savepoint may be complete, and only
+    /// the job has not finished with it; the text then names the savepoint.
     #[error("{0}")]
     Failed(String),
 }

@@ -27,8 +27,8 @@ pub enum PeerEvent {
         /// Process that the connection leads to.
         node: NodeAddress,
     },
-    /// The peer is gone: it refused or did not answer a new connection, said goodbye, or another incarnation of it (a
-    /// process started later) answers at its address.
+    /// The peer is gone: it refused or did not answer a new connection in time, said goodbye, its adopted stream (which cannot be dialled
+    /// again) ended, or another incarnation of it (a process started later) answers at its address.
     Confirmed {
         /// Process that the connection leads to.
         node: NodeAddress,

@@ -41,8 +41,8 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`;
-/// answered with its graph, or with a [`BuildError`]. Runs no task.
+/// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`; answered with its
+/// graph, or with a [`BuildError`]. Runs no task; coordinators that run in the host are dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
@@ -62,7 +62,8 @@ pub struct BuildGraph {
 /// The reason why a program's graph could not be built, or its coordinators not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
-    /// The program's `build` returned an error or panicked; the text says how.
+    /// The program's `build` returned an error or panicked, or a coordinator could not be made or started by the program's code; the text
+    /// says how.
     #[error("the program's build failed: {0}")]
     Program(String),
     /// The graph that the program builds here has another fingerprint than the submitted one (for example because
@@ -83,7 +84,8 @@ pub enum BuildError {
     /// program that is gone. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The program's process could not be started, did not answer in time, or died before it answered.
+    /// The program's process or a thread in it could not be started, did not answer in time, or died or was released before it answered; or
+    /// 4,096 requests wait in it. The text says which.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -280,8 +282,9 @@ pub struct JobEnded {
     pub finished: bool,
 }
 
-/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host in a process of its own
-/// that does not hear the parent for 0.6 of `heartbeat.timeout` exits, and its tasks with it.
+/// TaskManager → program host: the parent process lives; sent from its heartbeat lane, at most twice per `heartbeat.interval`. A host in a
+/// process of its own that does not hear the parent for 0.6 of `heartbeat.timeout` kills itself and its process group, so that its tasks
+/// end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 

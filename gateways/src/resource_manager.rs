@@ -242,9 +242,9 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started
-/// there. Slots in use stay. An existing block of the node that ends later stays too. The answer is the block that
-/// holds from now on.
+/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started there. Slots in use
+/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on. Blocks are not stored:
+/// the next leading ResourceManager knows none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
@@ -323,13 +323,13 @@ pub struct DeregisterError {
 /// The outcome of an application, as the external resource system is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// All jobs of the application finished.
+    /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.
     Succeeded,
-    /// A job of the application failed.
+    /// The application's only job failed, or was refused at its submission.
     Failed,
-    /// The job of the application was cancelled.
+    /// The application's only job was cancelled.
     Canceled,
-    /// The outcome of the application is not known.
+    /// The application's only job is in another state than a globally terminal one, so its outcome is not known.
     Unknown,
 }
 

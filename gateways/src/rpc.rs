@@ -173,7 +173,7 @@ impl RpcService {
     /// Binds the first free port of the options, or makes a service without a port, and begins to accept connections.
     ///
     /// # Errors
-    /// Returns [`RpcStartError::Bind`] if no port can be bound.
+    /// Returns [`RpcStartError::Bind`] if no port can be bound, or the thread of the sockets' lane cannot be started.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
         // On the lane that accepts: the socket belongs to that lane's reactor.
         let bound = (platform.clone(), options.clone());
@@ -253,9 +253,10 @@ impl RpcService {
         self.0.adopt(peer, stream, principal)
     }
 
-    /// Ends the service in order: takes no more calls, waits at most `within` until the calls of other processes that
-    /// are under way are answered, tells the peers, and closes all connections; at least 200 ms are left for writing
-    /// out. Later calls fail with [`FabricError::ShuttingDown`].
+    /// Ends the service in order: waits at most `within` until the calls of other processes that are under way are answered, tells the
+    /// peers, and closes all connections; at least 200 ms are left for writing out. Meanwhile further calls from other processes are
+    /// refused with [`FabricError::ShuttingDown`], and no new connection is made; later calls to other processes fail with the same error.
+    /// Calls inside the process go on.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -289,7 +290,7 @@ impl RpcService {
     /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
     /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
     /// earlier registration. Program hosts may not call the endpoint (`FabricError::Forbidden`). If this is called on a
-    /// lane (a thread with an event loop), calls from other threads are handed over to that lane.
+    /// lane (a thread with an event loop), calls of other processes are decoded on that lane.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,

@@ -77,7 +77,7 @@ pub enum SlotRequestError {
     /// allocation.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
-    /// The caller is not the ResourceManager that this TaskExecutor is registered at.
+    /// The caller is not the ResourceManager that this TaskExecutor is registered at, or the TaskExecutor is stopping and gives no slots.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
     /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
@@ -180,7 +180,8 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// The job's program host (the process that runs its tasks) refused, is not up, or has ended; the text says which.
+    /// The job's program host (the process that runs its tasks) refused, is not up, did not answer in time, or has ended; the text says
+    /// which.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
@@ -335,7 +336,8 @@ pub struct ReadLog {
 /// The reason why a TaskExecutor gives no list of log files, or no part of one.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
-    /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
+    /// There is no such regular file in the log folder, the name has a folder in it or is another process's, or this process writes no log
+    /// files.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
     /// The log folder or the file could not be read; the text is the error.

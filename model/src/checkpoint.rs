@@ -13,7 +13,8 @@ use std::{
 /// deleting the bytes is the caller's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
-    /// The bytes themselves, because they are few: at most `execution.checkpointing.data-inline-threshold`.
+    /// The bytes themselves: state of at most `execution.checkpointing.data-inline-threshold`, the state of every coordinator, and
+    /// all state of a job without a checkpoint directory.
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
     /// An object of the checkpoint directory; the job owns it and deletes it with the last checkpoint that refers to
     /// it.

@@ -68,7 +68,8 @@ pub struct JobDetails {
     pub status: JobStatus,
     /// Unix milliseconds of the latest entry into each state; states that were never entered are missing.
     pub timestamps: BTreeMap<JobStatus, u64>,
-    /// Time at which the job began, in Unix milliseconds on the JobManager's clock.
+    /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
+    /// JobManager's clock.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
     pub end_ms: Option<u64>,
@@ -80,14 +81,15 @@ pub struct JobDetails {
     pub cause: Option<FailureCause>,
     /// The failures so far, newest first; their number is bounded by `web.exception-history-size`.
     pub failures: Vec<FailureRecord>,
-    /// Number of restarts so far, under the present JobMaster; 0 again after a change of the leader.
+    /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
+    /// of the leader.
     pub restarts: u32,
     /// Statistics of the job's checkpoints since the present JobMaster began.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
 
-/// State and counts of one vertex of a job.
+/// State of one vertex of a job: its id, and the current attempt of each subtask with its state, times, place and counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VertexDetails {
     /// Id of the vertex in the job graph.
@@ -96,7 +98,8 @@ pub struct VertexDetails {
     pub subtasks: Vec<SubtaskDetails>,
 }
 
-/// The current attempt of one subtask, as REST shows it.
+/// The current attempt of one subtask, as REST shows it: its state and when it entered each, its TaskManager, its counts, and its failure.
+/// Earlier attempts are not kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
     /// The id of the subtask's current execution attempt.
