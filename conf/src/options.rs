@@ -192,15 +192,16 @@ impl Options {
     }
 
     /// Returns the place where the option with the own key `key` was set: file and line, `environment variable …`,
-    /// `command line`, or `given` for settings made by a program. `None` if the option is not set, so that its
+    /// `command line`, or the place that a program named (`given` if none). `None` if the option is not set, so that its
     /// default or the option that it falls back to counts, and for an unknown key.
     pub fn source_of(&self, key: &str) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
     /// Returns the value of the option `key` as text, secrets in clear: its setting, else that of the option it falls
-    /// back to, else the default, else an empty text. Takes other accepted names too. `None` if there is no such
-    /// option. For scripts.
+    /// back to, else the default, else an empty text. Takes other accepted names too. An option of a family
+    /// (`external-resource.gpu.amount`) gives an empty text, set or not. `None` if there is no such option, and for keys under
+    /// `program.`. For scripts.
     pub fn text_of(&self, key: &str) -> Option<String> {
         let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
         let option = find(key)?;

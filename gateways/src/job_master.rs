@@ -77,7 +77,8 @@ pub struct TaskManagerAccepted {
 pub struct RegistrationRefused {
     /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if registering again may help. False: the refusal is for good, and the caller must not ask again.
+    /// True if registering at this leader again may help, after a pause. False: the refusal is for good, and the caller must not
+    /// ask this leader again.
     pub retry: bool,
 }
 

@@ -80,8 +80,8 @@ pub enum BuildError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The request can't be met: bad paths or options, no such registered job, a host that serves another job, or a
-    /// program that is gone. The text says which.
+    /// The request can't be met: bad paths, options or certificates, no such registered job, a host that serves another job or is
+    /// starting already, or a program that is gone from the BlobServer. The text says which.
     #[error("{0}")]
     Invalid(String),
     /// The program's process or a thread in it could not be started, did not answer in time, or died or was released before it answered; or
@@ -94,10 +94,10 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered
-/// with the data address. Refused with [`BuildError`] if no port of `data_ports` can be bound, the host serves another
-/// job, or an earlier call is still being carried out. A repeated call for the same job only changes the host's share
-/// of the memory, because the number of its slots has changed.
+/// TaskExecutor → program host: the host prepares for tasks: binds its data port and divides its memory. Answered with the data
+/// address. Refused with [`BuildError`] if no port of `data_ports` can be bound, a thread can't be started, an option or
+/// certificate is wrong, the host serves another job, or an earlier call is still being carried out. A repeated call for the same
+/// job only changes the host's share of the memory, because the number of its slots has changed.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -124,9 +124,11 @@ pub struct StartHost {
     pub parent_session: ProcessSession,
     /// Memory for the exchange of records in this host, in bytes: the part of its slots in the TaskManager's.
     pub network_memory: MemorySize,
-    /// Managed memory (for the state of operators) of this host, in bytes: the part of its slots in the TaskManager's.
+    /// Managed memory of this host in bytes, the part of its slots in the TaskManager's: tables of operators' state up to it do not
+    /// count as memory of user code (`task_memory`).
     pub managed_memory: MemorySize,
-    /// Memory of user code in this host in bytes, the part of its slots; `None`: the host does not limit it.
+    /// Memory of user code in this host in bytes, the part of its slots; beyond it the host fails the task that holds most, or ends
+    /// its own process. `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits. 0, for a host
     /// inside its parent's process: it never exits for this reason.
@@ -173,8 +175,9 @@ pub struct ReleaseSlot {
     pub allocation_id: AllocationId,
 }
 
-/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once the tasks have
-/// been notified; each answers later through `ForwardCheckpointAnswer`. Without tasks here it does nothing.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once it is in the tasks'
+/// mailboxes (a task whose mailbox is full fails); each answers later through `ForwardCheckpointAnswer`. Without tasks here it does
+/// nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts (tries of subtasks) of tasks with sources, which send the barrier; those that run here no more are
@@ -184,8 +187,8 @@ pub struct TriggerOnHost {
     pub barrier: CheckpointBarrier,
 }
 
-/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one. Answered at
-/// once, before the tasks have acted.
+/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one, and state that was being
+/// written for an aborted one is dropped. Answered at once, before the tasks have acted; a task whose mailbox is full fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
     /// Attempts (tries of subtasks) whose tasks are notified; those that run here no more are skipped.

@@ -63,7 +63,8 @@ pub struct RequestSlot {
 /// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation, which the fields name, so that the caller corrects its view.
+    /// The slot is allocated to another job or allocation, or is being freed under the requested one; the fields name the holder,
+    /// so that the caller corrects its view.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -172,7 +173,7 @@ pub enum DeployError {
     /// session.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The allocation that the task names is not a slot of that job here.
+    /// The allocation that the task names is not a slot of that job here, or the slot is being freed.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.

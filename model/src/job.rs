@@ -22,7 +22,8 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// A change of one task's state, as a TaskExecutor reports it to the job's JobMaster.
+/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change, and again in the reports that go
+/// with heartbeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state has changed.
