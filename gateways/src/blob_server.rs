@@ -64,9 +64,10 @@ pub struct CloseUpload {
     pub hash: ContentHash,
 }
 
-/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing
-/// or damaged; the server reads it to check. A permanent blob of the cluster that is found is kept for at least 60 s
-/// more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait.
+/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing or damaged
+/// (the server reads it to check, and removes a damaged file). A permanent blob of the cluster that is found is kept for at least
+/// 60 s more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if
+/// the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
@@ -75,9 +76,9 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a transient blob that
-/// was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing, [`BlobError::Busy`] if too many calls wait,
-/// `DiskFull` or `Io` if the store fails.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a transient
+/// blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing, [`BlobError::WrongHash`]
+/// if its file is damaged, [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.
@@ -97,14 +98,15 @@ pub struct DeleteJobBlobs {
     pub job: JobId,
 }
 
-/// The reason why a call to the BlobServer failed.
+/// The reason why a call to the BlobServer failed: no such blob, wrong content, a chunk out of order, too many uploads or calls, or
+/// a failure of its disk.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
     /// The server has no blob under the key that the call names; the text is the hash of its content.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been
-    /// damaged.
+    /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been damaged; the
+    /// upload's content, or the damaged file, is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
         /// Hash in the blob's key.

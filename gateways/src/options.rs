@@ -5,7 +5,8 @@ use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Settings of an [`crate::RpcService`].
+/// Settings of an [`crate::RpcService`]: where it listens, its credentials and TLS, the time-outs of calls and connections, and the
+/// bounds on calls, bytes and connections.
 #[derive(Debug, Clone)]
 pub struct RpcOptions {
     /// Address on which other processes connect. `None`: the service binds no port (its address is `local:<n>`), so only

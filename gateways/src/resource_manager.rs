@@ -191,7 +191,8 @@ pub struct DisconnectJobMaster {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
-/// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`.
+/// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`: where it runs and is called, its
+/// resources and slots, and the age of its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
     /// Resource id of the TaskExecutor: the id of its process.
@@ -269,7 +270,7 @@ pub struct BlockedNode {
     pub task_managers: u32,
 }
 
-/// The reason why a node cannot be blocked; nothing has changed.
+/// The reason why a node cannot be blocked (its name is no host name, or too many nodes are blocked); nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlockNodeError {
     /// The name, which is the value (cut to 255 characters), is empty or longer than 255 bytes.
@@ -294,9 +295,9 @@ pub struct UnblockNode {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource
-/// system (YARN, Kubernetes); without one, tells all TaskManagers to end. Takes up to
-/// `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with [`DeregisterError`].
+/// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource system (YARN,
+/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with
+/// [`DeregisterError`]. Without such a system it tells all TaskManagers to end, and never fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.

@@ -143,7 +143,7 @@ pub struct EdgeProducers {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// The data by which one task is started: one execution attempt of a subtask.
+/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.

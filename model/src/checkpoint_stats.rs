@@ -4,7 +4,7 @@ use crate::ids::{JobId, JobVertexId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The state of a checkpoint or savepoint, as REST shows it.
+/// The state of a checkpoint or savepoint, as REST shows it: in progress, completed or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
     /// The checkpoint was triggered and is not complete: acknowledgements of subtasks are missing, or its metadata is
@@ -96,7 +96,7 @@ impl VertexCheckpointStats {
     }
 }
 
-/// Statistics of one checkpoint or savepoint, as REST shows them.
+/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint within its job, by which [`CheckpointReport::find`] finds it.
@@ -208,7 +208,8 @@ impl Spread {
     }
 }
 
-/// The settings of a job's checkpoints, as REST shows them to people.
+/// The settings of a job's checkpoints, as REST shows them to people: interval, time-out, pause, tolerated failures, directory, and
+/// what is kept after the job's end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
     /// Milliseconds between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
@@ -230,7 +231,8 @@ pub struct CheckpointSettings {
     pub kept_if_canceled: bool,
 }
 
-/// All that REST shows about the checkpoints of a job. Statistics begin anew with each JobMaster.
+/// All that REST shows about the checkpoints of a job: settings, counts, the newest ones, the latest of each outcome, the one that
+/// was restored, and the spread of sizes and durations. Statistics begin anew with each JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointReport {
     /// The job's checkpoint settings.

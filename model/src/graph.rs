@@ -81,7 +81,8 @@ mod once_values {
     }
 }
 
-/// One operator of a program's job, before operators are chained into vertices.
+/// One operator of a program's job, before operators are chained into vertices: its identity, kind and name, what it reads and
+/// writes, its states, and whether it has a coordinator or commits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// The node's id: unique within one graph, assigned in the order of creation.
