@@ -48,7 +48,7 @@ pub struct UploadChunk {
     /// Offset of these bytes within the blob, in bytes: the number of bytes that have arrived before. Another offset is
     /// refused with [`BlobError::BadChunk`], unless the chunk repeats the last one.
     pub offset: u64,
-    /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
+    /// Bytes to append, at most [`CHUNK_BYTES_MAX`]; more are refused with [`BlobError::BadChunk`].
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }

@@ -195,9 +195,10 @@ pub struct RequestSavepoint {
     pub trigger_id: TriggerId,
 }
 
-/// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known
-/// under its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint
-/// of a running job, or if a running job was started from it and has no complete checkpoint of its own yet.
+/// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known under
+/// its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint of a running
+/// job, if a running job was started from it and has no complete checkpoint of its own yet, or while the Dispatcher still reads its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
     /// The id of the operation, drawn by the client; one that is known already begins nothing new.
@@ -214,7 +215,8 @@ pub enum OperationState {
     /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
     /// disposal: the path that was given.
     Done(String),
-    /// The operation has failed. If the savepoint is complete and only the cancellation failed, the cause says so.
+    /// The operation has failed, for the reason in the cause (kind `SavepointFailed`). If the savepoint is complete and only the
+    /// cancellation failed, the cause says so.
     Failed(FailureCause),
 }
 

@@ -55,7 +55,8 @@ pub struct RpcOptions {
     pub handshakes_max: usize,
     /// Maximum time of a handshake, also of the greetings on an adopted stream; then the connection is closed. 5 s by default.
     pub handshake_timeout: Duration,
-    /// Maximum time of a connection attempt, without the handshake; 5 s by default.
+    /// Maximum time of a connection attempt, without the handshake; then the attempt fails, and with it the calls that wait for it.
+    /// 5 s by default.
     pub connect_timeout: Duration,
     /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause.
     /// 50 ms by default.

@@ -80,7 +80,7 @@ pub struct JobDetails {
     pub vertices: Vec<VertexDetails>,
     /// The failure that ended the job; `None` unless the job failed.
     pub cause: Option<FailureCause>,
-    /// The failures so far, newest first; their number is bounded by `web.exception-history-size`.
+    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.
@@ -134,8 +134,8 @@ pub struct FailureRecord {
     /// The failure that users should look at first: if several came at the same time, one that is not only the
     /// consequence of another.
     pub cause: FailureCause,
-    /// Further failures before the restart, one of each cause, at most 16; empty in the records of this list
-    /// themselves.
+    /// Further failures before the restart, one of each cause, at most 16 (later ones are left out); empty in the records of this
+    /// list themselves.
     #[serde(default)]
     pub concurrent: Vec<FailureRecord>,
 }

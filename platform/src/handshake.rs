@@ -20,7 +20,7 @@ use wire::{decode_as, read_greeting, write_greeting};
 /// minor version is higher.
 pub const VERSION: Version = Version { major: 2, minor: 0 };
 
-/// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
+/// Length of the longest accepted greeting in bytes, without the two bytes of the length itself; a longer one is `Malformed`.
 pub const GREETING_BYTES_MAX: usize = 600;
 const MAGIC: [u8; 4] = *b"FLOT";
 const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
