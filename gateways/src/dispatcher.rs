@@ -43,10 +43,10 @@ pub struct SubmitJob {
     pub graph: JobGraph,
 }
 
-/// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager
-/// builds the graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The
-/// child becomes the job's JobManager-side program host, which runs its coordinators. The job runs even if the caller
-/// has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager builds the
+/// graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child also runs the job's
+/// coordinators if the job gets its slots within 10 s; otherwise it is ended, and another one is started for them. The job runs
+/// even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its

@@ -219,10 +219,10 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per
-/// job, here on the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster
-/// started. Answered once all have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none
-/// runs.
+/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
+/// the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all
+/// have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs; [`BuildError::Program`] if one
+/// can't be made or started, while the others may run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs

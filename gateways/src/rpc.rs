@@ -37,7 +37,8 @@ use tokio_util::sync::CancellationToken;
 /// The reason why an [`RpcService`] could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
-    /// None of the configured ports could be bound; nothing was started.
+    /// None of the configured ports could be bound, or the thread of the sockets' lane could not be started; the service was not
+    /// started.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
         /// Local host name or address that was to be bound.
