@@ -137,7 +137,8 @@ impl Options {
     /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.
     ///
     /// # Errors
-    /// Fails as `Options::overlaid` does; the errors name `given` as the place.
+    /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` if the setting is not accepted; the error names
+    /// `given` as its place.
     pub fn with(&self, key: &str, value: impl Into<String>) -> Result<Self, ConfError> {
         self.overlaid([(key, value)], "given")
     }

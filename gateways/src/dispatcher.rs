@@ -64,7 +64,7 @@ pub struct SubmitProgram {
 
 /// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it, to show it to users;
 /// runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
-/// build is refused like `SubmitProgram`'s.
+/// build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
     /// The program and its inputs, as in [`SubmitProgram::program`].

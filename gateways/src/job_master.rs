@@ -175,11 +175,11 @@ pub struct GiveWay {
     pub slots: Vec<ResourceRequirement>,
 }
 
-/// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
-/// coordinator, its part that runs once per job; answered with the coordinator's answer. Refused with
-/// [`CoordinationError::StaleAttempt`] if the attempt is not current, `CoordinationError::NoSuchOperator` without such
-/// a coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
-/// answer; only in the last case the event may have been handled.
+/// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's coordinator,
+/// its part that runs once per job; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the
+/// attempt is not current, `CoordinationError::NoSuchOperator` without such a coordinator, `CoordinationError::Failed` if the
+/// coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
+/// answer; only then, of all refusals, the event may have been handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt (one try of a subtask) that sends the event.
@@ -191,10 +191,10 @@ pub struct OperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once
-/// per job; answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a
-/// coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
-/// answer.
+/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once per job;
+/// answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a coordinator,
+/// `CoordinationError::Failed` if the coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not
+/// up or if their host does not answer (it may have handled the request).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.

@@ -144,7 +144,7 @@ impl RpcOptions {
     }
 
     /// Makes the options of a process that is bound to `bind_host` and known to its peers as `advertised_host`. All
-    /// other settings are those of [`RpcOptions::in_process`]: no TLS among them.
+    /// other settings have their defaults, as in [`RpcOptions::in_process`]; TLS is not used.
     pub fn listening(
         bind_host: impl Into<String>,
         advertised_host: impl Into<String>,

@@ -262,10 +262,10 @@ pub struct HandleOperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// JobMaster → program host: carries a client's request to an operator's coordinator (the operator's part that runs
-/// once per job, here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. After
-/// a job has finished, the Dispatcher sends requests for collected results itself. Errors: those of
-/// `HandleOperatorEvent`.
+/// JobMaster → program host: carries a client's request to an operator's coordinator (the operator's part that runs once per job,
+/// here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. After a job has finished, the
+/// Dispatcher sends requests for collected results itself. Errors: `CoordinationError::NoSuchOperator`, `CoordinationError::Failed`
+/// if the coordinator fails on it, `CoordinationError::Unavailable` if none is started or too many requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
     /// Operator whose coordinator gets the request.

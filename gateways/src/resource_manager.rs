@@ -143,7 +143,8 @@ pub struct RegisterJobMaster {
     pub heartbeat_session: model::ProcessSession,
 }
 
-/// Answer of a ResourceManager to an accepted registration of a JobMaster.
+/// Answer of a ResourceManager to an accepted registration of a JobMaster: names the ResourceManager's process and its heartbeat
+/// endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
     /// Resource id of the ResourceManager's process.

@@ -301,8 +301,9 @@ impl RpcService {
         self.register(name.into(), fence, &endpoint, Allow::Cluster)
     }
 
-    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in `calls`, too (their
-    /// names, such as `SubmitJob::NAME`; empty: all).
+    /// Serves an endpoint under a name in the session `fence`, until the registration is dropped, as [`RpcService::serve`] does;
+    /// program hosts of `job` may make the calls in `calls`, too (their names, such as `SubmitJob::NAME`; empty: all). Their other
+    /// calls, and those of other jobs' hosts, are refused with `FabricError::Forbidden`.
     pub fn serve_for_job<G: Gateway>(
         &self,
         name: impl Into<String>,

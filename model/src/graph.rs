@@ -40,7 +40,8 @@ pub struct JobGraph {
     pub fingerprint: ContentHash,
 }
 
-/// A program and all that a process needs to rebuild the same graph from it.
+/// A program and all that a process needs to rebuild the same graph from it: the executable's hash, arguments, environment
+/// variables, once-computed values, and the name of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
     /// SHA-256 of the executable, by which its bytes are fetched.

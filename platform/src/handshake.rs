@@ -417,9 +417,10 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's. A peer
-/// of another version or cluster gets the greeting alone, so that it can say what is wrong. See [`connect`] for the arguments and
-/// errors; also `HandshakeError::Unproved` if the peer ends the connection instead of sending its proof.
+/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's (one of
+/// another version or cluster gets the greeting alone). `nonce` must be fresh random bytes, `channel` what `stream` runs over. Errors: the
+/// stream fails, another protocol, version, cluster or job, a wrong proof, or none (`HandshakeError::Unproved`). Has no time-out of its
+/// own.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
