@@ -228,9 +228,10 @@ pub enum OperationState {
 )]
 pub struct OperationUnknown(pub TriggerId);
 
-/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
-/// `Initializing`; one whose graph is still being built is not known. Errors: [`JobError::NotFound`] if the job is
-/// neither running nor remembered; `JobError::Unavailable` while no JobMaster answers or the job is being recovered.
+/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`;
+/// one whose graph is still being built is not known; one whose end is not recorded yet is still running, failing or cancelling.
+/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` while no JobMaster answers
+/// or the job is being recovered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -312,7 +313,7 @@ pub struct JobSummary {
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,
-    /// Time of the last change of the job's state, in Unix milliseconds.
+    /// Time of the last change of the state of the job or of one of its subtasks, in Unix milliseconds.
     pub last_modification_ms: u64,
     /// Number of subtasks by state; states without a subtask are left out.
     pub tasks: BTreeMap<model::ExecutionState, u32>,

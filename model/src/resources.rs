@@ -120,10 +120,10 @@ pub struct TaskManagerFacts {
     pub cpu_cores: u32,
     /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: MemorySize,
-    /// Memory in bytes that the process reserves for the runtime itself.
+    /// Memory in bytes that the configuration sets aside for the runtime itself; 0: not known.
     pub framework: MemorySize,
-    /// Memory in bytes that the process reserves for stacks, fragmentation and executables: what the other parts leave
-    /// of its total.
+    /// Memory in bytes that the configuration sets aside for stacks, fragmentation and executables: what the other parts
+    /// leave of the process's total; 0: not known.
     pub overhead: MemorySize,
     /// The port for the exchange of records, if the options name exactly one; `None` if every program host opens one of
     /// several or any free one.

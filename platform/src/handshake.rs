@@ -419,8 +419,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's (one of
 /// another version or cluster gets the greeting alone). `nonce` must be fresh random bytes, `channel` what `stream` runs over. Errors: the
-/// stream fails, another protocol, version, cluster or job, a wrong proof, or none (`HandshakeError::Unproved`). Has no time-out of its
-/// own.
+/// stream fails, another protocol, version, cluster or job, a wrong proof, or none (`HandshakeError::Unproved`). Never times out itself.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,
