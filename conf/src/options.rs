@@ -28,7 +28,8 @@ pub struct LoadSources {
     /// is read.
     pub config_dir: Option<PathBuf>,
     /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
-    /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
+    /// `rest.port`), except a few of the scripts and of Kubernetes; one that names no option is an error of [`Options::load`]. All
+    /// other variables are ignored.
     pub env: BTreeMap<String, String>,
     /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
     /// If an option is set twice, the later setting counts.

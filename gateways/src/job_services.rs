@@ -188,8 +188,8 @@ pub struct AwaitHostExit {
 /// The end of a program host: how it ended, and whether that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
-    /// The way in which the host ended, as text for users, such as "ended with exit code 101", "was ended by SIGKILL: <the host's
-    /// reason>" or "released while it started".
+    /// The way in which the host ended, as text for users: "ended with exit code 101", "was ended by SIGKILL" followed by the reason
+    /// that the host has left, or "released while it started", for example.
     pub cause: String,
     /// True if the keeper of the hosts was asked to end the host; false: it died by itself.
     pub released: bool,

@@ -372,9 +372,9 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the
-/// external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that
-/// JobMaster is not registered any more. Repeated every few seconds while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the external
+/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not
+/// registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -386,8 +386,8 @@ pub struct ReportLackOfSlots {
 }
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not
-/// registered any more.
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not registered any
+/// more, or another process sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.
