@@ -19,9 +19,9 @@ pub enum Executed {
 /// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
-    /// The call brought no answer: no connection to the process could be made (calls fail at once in the pause after a failed attempt), the
-    /// connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor stopped before it
-    /// answered.
+    /// The call brought no answer: no connection to the process could be made (calls fail at once in the pause after a failed
+    /// attempt), the connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor
+    /// stopped before it answered. `executed` says whether the call may have run.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.

@@ -101,8 +101,8 @@ pub struct OfferSlots {
 }
 
 /// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task the restart strategy
-/// decides whether its region (the tasks that restart together) is started again or the job fails; the last finished one ends the
-/// job. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated
+/// decides whether its region (the tasks that restart together) is started again or the job fails; when all have finished, the
+/// job ends. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated
 /// report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {

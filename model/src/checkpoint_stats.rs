@@ -109,7 +109,7 @@ pub struct CheckpointStats {
     pub triggered_ms: u64,
     /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
     pub ended_ms: Option<u64>,
-    /// The size of all state so far in bytes, coordinators' state included.
+    /// The size of all state in bytes: of the parts that have arrived; coordinators' state is included once the checkpoint is complete.
     pub state_bytes: u64,
     /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
