@@ -109,9 +109,9 @@ pub enum BlobError {
     /// upload's content, or the damaged file, is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
-        /// Hash in the blob's key.
+        /// Hash that the content must have: that in the blob's key, or the one that `CloseUpload` named.
         expected: ContentHash,
-        /// Hash computed over the bytes that arrived.
+        /// Hash computed over the bytes that arrived, or over the stored file.
         actual: ContentHash,
     },
     /// The upload is unknown (perhaps dropped), the chunk does not begin where the last one ended, or it has more than

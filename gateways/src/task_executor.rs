@@ -236,7 +236,8 @@ pub struct ForwardCheckpointAnswer {
     pub answer: CheckpointAnswer,
 }
 
-/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster.
+/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster: the task is not here any more, or
+/// no JobMaster has answered.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
     /// The task does not run here any more, or the host is another job's: the answer is not needed.

@@ -26,9 +26,9 @@ pub struct SlotOffer {
 /// with heartbeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
-    /// The execution attempt whose state has changed.
+    /// The execution attempt whose state is reported.
     pub attempt: ExecutionAttemptId,
-    /// The state that the attempt has entered.
+    /// The state that the attempt is in.
     pub state: ExecutionState,
     /// Reason of the failure; `None` unless the state is FAILED.
     pub cause: Option<FailureCause>,

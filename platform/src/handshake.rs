@@ -167,7 +167,7 @@ pub enum HandshakeError {
         "the peer does not know this cluster's secret (or this process has another one, or a third party relays the TLS connection)"
     )]
     WrongSecret,
-    /// The peer of an accepted connection got this process's proof and closed the connection instead of sending its own.
+    /// The peer of an accepted connection closed it instead of proving itself: it has ended, or found this process's proof wrong.
     #[error(
         "the peer left where it should have proved itself: it has another secret, or has ended"
     )]
