@@ -28,7 +28,8 @@ pub struct LoadSources {
     /// is read.
     pub config_dir: Option<PathBuf>,
     /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
-    /// `rest.port`), except a few of the scripts and of Kubernetes; all others are ignored.
+    /// `rest.port`), except a few of the scripts and of Kubernetes; one that names no option is an error of [`Options::load`]. All
+    /// other variables are ignored.
     pub env: BTreeMap<String, String>,
     /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
     /// If an option is set twice, the later setting counts.
@@ -137,7 +138,8 @@ impl Options {
     /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.
     ///
     /// # Errors
-    /// Fails as `Options::overlaid` does; the errors name `given` as the place.
+    /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` if the setting is not accepted; the error names
+    /// `given` as its place.
     pub fn with(&self, key: &str, value: impl Into<String>) -> Result<Self, ConfError> {
         self.overlaid([(key, value)], "given")
     }
@@ -192,15 +194,16 @@ impl Options {
     }
 
     /// Returns the place where the option with the own key `key` was set: file and line, `environment variable …`,
-    /// `command line`, or `given` for settings made by a program. `None` if the option is not set, so that its
+    /// `command line`, or the place that a program named (`given` if none). `None` if the option is not set, so that its
     /// default or the option that it falls back to counts, and for an unknown key.
     pub fn source_of(&self, key: &str) -> Option<&str> {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
     /// Returns the value of the option `key` as text, secrets in clear: its setting, else that of the option it falls
-    /// back to, else the default, else an empty text. Takes other accepted names too. `None` if there is no such
-    /// option. For scripts.
+    /// back to, else the default, else an empty text. Takes other accepted names too. An option of a family
+    /// (`external-resource.gpu.amount`) gives an empty text, set or not. `None` if there is no such option, and for keys under
+    /// `program.`. For scripts.
     pub fn text_of(&self, key: &str) -> Option<String> {
         let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
         let option = find(key)?;

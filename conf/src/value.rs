@@ -128,7 +128,8 @@ impl OptionValue for Duration {
 }
 
 /// The ports to which a socket may be bound, in the order in which they are tried; 0 lets the system choose a free
-/// one. Parses a number, a range `50100-50200`, or a list of these, at most 1,024 parts.
+/// one. Parses a number, a range `50100-50200`, or a list of these with at most 1,024 parts; longer
+/// lists do not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 

@@ -26,9 +26,9 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has
-/// succeeded. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused
-/// with [`BlobError::Busy`].
+/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. The server
+/// drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`]; with `DiskFull` or
+/// `Io` if the store cannot begin a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -48,13 +48,14 @@ pub struct UploadChunk {
     /// Offset of these bytes within the blob, in bytes: the number of bytes that have arrived before. Another offset is
     /// refused with [`BlobError::BadChunk`], unless the chunk repeats the last one.
     pub offset: u64,
-    /// Bytes to append, at most [`CHUNK_BYTES_MAX`].
+    /// Bytes to append, at most [`CHUNK_BYTES_MAX`]; more are refused with [`BlobError::BadChunk`].
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
-/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written).
+/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload is over after this
+/// even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if the upload is not
+/// open. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
@@ -63,9 +64,10 @@ pub struct CloseUpload {
     pub hash: ContentHash,
 }
 
-/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing
-/// or damaged; the server reads it to check. A permanent blob of the cluster that is found is kept for at least 60 s
-/// more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait.
+/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing or damaged
+/// (the server reads it to check, and removes a damaged file). A permanent blob of the cluster that is found is kept for at least
+/// 60 s more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if
+/// the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
@@ -74,9 +76,9 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a
-/// transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
-/// [`BlobError::Busy`] if too many calls wait.
+/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a transient
+/// blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing, [`BlobError::WrongHash`]
+/// if its file is damaged, [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.
@@ -96,19 +98,20 @@ pub struct DeleteJobBlobs {
     pub job: JobId,
 }
 
-/// The reason why a call to the BlobServer failed.
+/// The reason why a call to the BlobServer failed: no such blob, wrong content, a chunk out of order, too many uploads or calls, or
+/// a failure of its disk.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
     /// The server has no blob under the key that the call names; the text is the hash of its content.
     #[error("there is no blob {0} here")]
     NotFound(String),
-    /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been
-    /// damaged.
+    /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been damaged; the
+    /// upload's content, or the damaged file, is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
-        /// Hash in the blob's key.
+        /// Hash that the content must have: that in the blob's key, or the one that `CloseUpload` named.
         expected: ContentHash,
-        /// Hash computed over the bytes that arrived.
+        /// Hash computed over the bytes that arrived, or over the stored file.
         actual: ContentHash,
     },
     /// The upload is unknown (perhaps dropped), the chunk does not begin where the last one ended, or it has more than

@@ -40,8 +40,11 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
     T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
 }
 
-/// Decodes a value like [`decode`], with the same errors, from a reader such as a file. Memory is needed for the value
-/// and its longest part (one string or byte array), not for all bytes. A failure of the reader is `Malformed` too.
+/// Decodes a value from MessagePack that a reader gives, such as a file; unknown fields are ignored, and `what` names the value in
+/// errors. Memory is needed for the value and its longest part (one string or byte array), not for all bytes.
+///
+/// # Errors
+/// Returns [`FabricError::Malformed`] if the bytes are not such a value, nested deeper than 128 levels, or the reader fails.
 pub fn decode_read<T: DeserializeOwned>(
     what: impl Display,
     input: impl Read,

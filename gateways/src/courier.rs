@@ -91,10 +91,10 @@ struct Pair<F> {
 }
 
 impl<F: Deliverable> Courier<F> {
-    /// Makes a courier whose facts go to `remote`, numbered from 0. `on_break` is called at most once, with the reason,
-    /// if the receiver lives but does not take facts any more: the sender must then end and be replaced under a new
-    /// session. It is not called if the receiver is in another session, because the sender's own session has ended
-    /// then.
+    /// Makes a courier whose facts go to `remote`, numbered from 0. `on_break` is called at most once, with the reason, if delivery breaks
+    /// off: [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are unacknowledged, the receiver's answer is out of step, or a call failed in a
+    /// way that no repetition can mend (its handler panicked, for example). The sender must then end and be replaced under a new session.
+    /// It is not called if the receiver is in another session, because the sender's own session has ended then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }

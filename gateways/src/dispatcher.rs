@@ -43,10 +43,10 @@ pub struct SubmitJob {
     pub graph: JobGraph,
 }
 
-/// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager
-/// builds the graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The
-/// child becomes the job's JobManager-side program host, which runs its coordinators. The job runs even if the caller
-/// has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager builds the
+/// graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child also runs the job's
+/// coordinators if the job gets its slots within 10 s; otherwise it is ended, and another one is started for them. The job runs
+/// even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
@@ -64,7 +64,7 @@ pub struct SubmitProgram {
 
 /// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it, to show it to users;
 /// runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
-/// build is refused like `SubmitProgram`'s.
+/// build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
     /// The program and its inputs, as in [`SubmitProgram::program`].
@@ -79,7 +79,7 @@ pub struct PlanProgram {
 /// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
-    /// A job of that id is running, or is being submitted.
+    /// A job of that id is being built, stored or recovered, or it runs, or its end is not recorded yet.
     #[error("job {job} is running already")]
     DuplicateRunning {
         /// Id of the job.
@@ -106,10 +106,13 @@ pub enum SubmitError {
         /// Mode of the cluster: `application` or `per-job`.
         mode: String,
     },
-    /// The program could not be run, or its `build` failed; the text says how.
+    /// The program could not be run (for example because it is not in the BlobServer, or its process died or did not answer in time), or
+    /// its `build` failed; the text says how.
     #[error("the program could not be built into a job: {0}")]
     Build(String),
-    /// There is no room now for the process that builds the program's graph. The same request may succeed later.
+    /// There is no room now for the process that builds the program's graph: no place among the program hosts
+    /// (`jobmanager.program-hosts.max`) became free in time, or the machine lacks descriptors, processes or memory. The same request may
+    /// succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
     /// The program refuses its arguments, or was asked for help; `text` is what the program itself says. No graph was
@@ -127,26 +130,29 @@ pub enum SubmitError {
     /// The job can't start from the savepoint that it names; the text says why. It was not stored and does not run.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
-    /// The program or the graph could not be stored; the text says why.
+    /// The program or the graph could not be stored; the text says why. The job does not run now, but if the graph was stored all the same,
+    /// the next leader runs it.
     #[error("the job graph could not be stored: {0}")]
     Storage(String),
-    /// The Dispatcher is shutting down or losing leadership; the same request may succeed at the next leader.
+    /// The Dispatcher shuts down or has lost its leadership; the same request may succeed at the next leader (after `ShutDownCluster` there
+    /// is none). If the graph was stored all the same, the next leader runs the job.
     #[error("the Dispatcher is shutting down")]
     ShuttingDown,
 }
 
-/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it
-/// has ended. Errors: [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if no JobMaster answers in
-/// time (the job may be cancelled all the same). May be repeated.
+/// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. Errors:
+/// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is being stored or recovered, or no JobMaster answers
+/// by the call's deadline (the job may be cancelled all the same). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
     pub job_id: JobId,
 }
 
-/// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first
-/// beat binds the job to its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. Errors:
-/// [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended.
+/// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first beat binds the job to
+/// its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. Errors: [`JobError::NotFound`];
+/// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still reads its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
@@ -189,9 +195,10 @@ pub struct RequestSavepoint {
     pub trigger_id: TriggerId,
 }
 
-/// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known
-/// under its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint
-/// of a running job, or if a running job was started from it and has no complete checkpoint of its own yet.
+/// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known under
+/// its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint of a running
+/// job, if a running job was started from it and has no complete checkpoint of its own yet, or while the Dispatcher still reads its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
     /// The id of the operation, drawn by the client; one that is known already begins nothing new.
@@ -208,7 +215,8 @@ pub enum OperationState {
     /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
     /// disposal: the path that was given.
     Done(String),
-    /// The operation has failed. If the savepoint is complete and only the cancellation failed, the cause says so.
+    /// The operation has failed, for the reason in the cause (kind `SavepointFailed`). If the savepoint is complete and only the
+    /// cancellation failed, the cause says so.
     Failed(FailureCause),
 }
 
@@ -220,9 +228,10 @@ pub enum OperationState {
 )]
 pub struct OperationUnknown(pub TriggerId);
 
-/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is
-/// `Initializing`; one whose graph is still being built is not known. Errors: [`JobError::NotFound`] if the job is
-/// neither running nor remembered; `JobError::Unavailable` while no JobMaster answers or the job is being recovered.
+/// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`;
+/// one whose graph is still being built is not known; one whose end is not recorded yet is still running, failing or cancelling.
+/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` while no JobMaster answers
+/// or the job is being recovered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -248,12 +257,13 @@ pub struct JobResult {
     pub job_id: JobId,
     /// Name of the job; not unique.
     pub name: String,
-    /// State of the job: a globally terminal one (finished, failed or cancelled) if it has ended, otherwise the present
-    /// one.
+    /// State of the job: a globally terminal one (finished, failed or cancelled) if its end is recorded, otherwise the present one;
+    /// `Initializing` if its JobMaster does not answer within 1 s.
     pub status: JobStatus,
     /// Reason of the job's failure; `None` unless the job has failed for good.
     pub cause: Option<FailureCause>,
-    /// Milliseconds from the job's submission to its end; for a job that has not ended, until now.
+    /// Milliseconds from the time at which the Dispatcher accepted the job, or recovered it from its predecessor, to the job's end; for a
+    /// job that has not ended, until now.
     pub runtime_ms: u64,
 }
 
@@ -299,11 +309,11 @@ pub struct JobSummary {
     pub name: String,
     /// State of the job; `Initializing` if the job is being stored or its JobMaster has not answered.
     pub status: JobStatus,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it has not.
     pub end_ms: Option<u64>,
-    /// Time of the last change of the job's state, in Unix milliseconds.
+    /// Time of the last change of the state of the job or of one of its subtasks, in Unix milliseconds.
     pub last_modification_ms: u64,
     /// Number of subtasks by state; states without a subtask are left out.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
@@ -341,8 +351,9 @@ pub enum JobError {
         /// Id of the job.
         job: JobId,
     },
-    /// The job is known, but its JobMaster does not answer (the job is being started or recovered, or the leader
-    /// changes): ask again.
+    /// The job is being stored or recovered, its JobMaster does not answer (the leader changes, for example), or the Dispatcher still reads
+    /// its predecessor's jobs and does not know yet whether there is such a job. Ask again; only a JobMaster that did not answer may have
+    /// carried the call out.
     #[error("the JobMaster of job {job} is not available yet")]
     Unavailable {
         /// Id of the job.

@@ -19,8 +19,9 @@ pub enum Executed {
 /// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
-    /// The called process could not be reached: there is no connection to it, or the connection was lost before the
-    /// answer came.
+    /// The call brought no answer: no connection to the process could be made (calls fail at once in the pause after a failed
+    /// attempt), the connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor
+    /// stopped before it answered. `executed` says whether the call may have run.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.
@@ -39,8 +40,9 @@ pub enum FabricError {
         /// Session that the endpoint is in.
         current: LeaderSession,
     },
-    /// A bounded queue is full: the mailbox or the unanswered calls of an endpoint, or the calls of a connection.
-    /// Nothing was executed; the same call may succeed later.
+    /// A bound is reached: the mailbox or the unanswered calls of an endpoint, the calls or waiting bytes of a connection, or the number of
+    /// long bodies in files. Nothing was executed, unless it was the call's own long answer that found no room at the caller. The same call
+    /// may succeed later.
     #[error("overloaded: {what}")]
     Overloaded {
         /// The queue and its bound, as text.
@@ -68,13 +70,15 @@ pub enum FabricError {
         /// The same at this side.
         ours: String,
     },
-    /// The handler panicked while it ran this call; its actor has ended.
+    /// A handler of the endpoint panicked while it ran this call, or ran another one while this call waited in the mailbox. The actor has
+    /// ended, unless only a future that the handler had returned panicked. May have been executed.
     #[error("the handler of {endpoint} panicked")]
     HandlerPanicked {
         /// Endpoint and call as text: `endpoint (call)`.
         endpoint: String,
     },
-    /// No endpoint of that name is served there, or not any more. Nothing was executed; it may be served again later.
+    /// No endpoint of that name is served there, or not any more, or its actor has ended. Nothing was executed; it may be served again
+    /// later.
     #[error("there is no endpoint {endpoint} at {peer}")]
     NoSuchEndpoint {
         /// The process that was called.
@@ -99,8 +103,8 @@ pub enum FabricError {
         /// Description of the fault.
         why: String,
     },
-    /// The caller's principal (the identity that it proved) may not make this call; for example a program host that
-    /// calls an endpoint of the cluster. Nothing was executed.
+    /// The caller's principal (the identity that it proved) may not make this call, for example a program host that calls an endpoint of
+    /// the cluster; or the two processes do not share a secret, so that the handshake failed. Nothing was executed.
     #[error("forbidden: {why}")]
     Forbidden {
         /// The caller and the call, as text.
@@ -125,7 +129,8 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Returns true if the handler may have run (in part or whole); false if it certainly has not.
+    /// Returns true if the handler may have run (in part or whole). False if it certainly has not, and also for
+    /// [`FabricError::Overloaded`], even where a long answer found no room at the caller after the handler had run.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,

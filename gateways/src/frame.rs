@@ -61,7 +61,8 @@ impl Kind {
     }
 }
 
-/// The fields of an ask, a request frame, besides its body.
+/// The fields of an ask, a request frame, besides its body: the call, the time until its deadline, its trace, the sessions of
+/// callee and caller, and the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskHeader<'a> {
     /// Number of the call's type, [`crate::Call::ID`]; an endpoint without it refuses the call.
@@ -112,7 +113,7 @@ pub enum Decoded<'a> {
 /// The reason why bytes are no frame. The connection that they came over must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// The frame announces more bytes than the receiver takes.
+    /// The frame announces more bytes than the receiver takes (`RpcOptions::frame_max`).
     #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
     TooLong {
         /// Length that the frame announces, in bytes without the length field.
@@ -126,7 +127,7 @@ pub enum FrameError {
     /// The frame is of another version of the protocol than this process speaks.
     #[error("frame version {0}; this process speaks {VERSION}")]
     Version(u8),
-    /// The frame's kind is unknown.
+    /// The frame's kind is none of [`Kind`]; the value is its byte.
     #[error("unknown kind of frame {0}")]
     Kind(u8),
     /// The endpoint's name in an ask is not UTF-8.

@@ -93,12 +93,12 @@ pub enum Party {
     JobMaster {
         /// Job that the JobMaster leads.
         job_id: JobId,
-        /// Leadership of the component.
+        /// Leadership of the JobMaster.
         session: LeaderSession,
     },
     /// A ResourceManager in one leadership.
     ResourceManager {
-        /// Leadership of the component.
+        /// Leadership of the ResourceManager.
         session: LeaderSession,
     },
 }

@@ -77,7 +77,8 @@ pub struct TaskManagerAccepted {
 pub struct RegistrationRefused {
     /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if registering again may help. False: the refusal is for good, and the caller must not ask again.
+    /// True if registering at this leader again may help, after a pause. False: the refusal is for good, and the caller must not
+    /// ask this leader again.
     pub retry: bool,
 }
 
@@ -99,10 +100,10 @@ pub struct OfferSlots {
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened; a failed one makes its
-/// region (the tasks that restart together) fail over. Answered with the attempts that the JobMaster does not know and
-/// that have not ended: the TaskExecutor ends them. A repeated report changes nothing. Refused with
-/// [`JobMasterError::NotRegistered`] from another incarnation.
+/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task the restart strategy
+/// decides whether its region (the tasks that restart together) is started again or the job fails; when all have finished, the
+/// job ends. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated
+/// report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Resource id of the TaskExecutor that runs the tasks: the id of its process.
@@ -154,9 +155,9 @@ pub struct DisconnectResourceManager {
     pub reason: String,
 }
 
-/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed
-/// together) that lack slots fail with this message, unless the job can make progress with the slots it has. Ignored
-/// from any other than the connected ResourceManager.
+/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed together) that lack
+/// slots fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it
+/// gets later. Ignored from any other than the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -174,11 +175,11 @@ pub struct GiveWay {
     pub slots: Vec<ResourceRequirement>,
 }
 
-/// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's
-/// coordinator, its part that runs once per job; answered with the coordinator's answer. Refused with
-/// [`CoordinationError::StaleAttempt`] if the attempt is not current, `CoordinationError::NoSuchOperator` without such
-/// a coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
-/// answer; only in the last case the event may have been handled.
+/// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's coordinator,
+/// its part that runs once per job; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the
+/// attempt is not current, `CoordinationError::NoSuchOperator` without such a coordinator, `CoordinationError::Failed` if the
+/// coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
+/// answer; only then, of all refusals, the event may have been handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt (one try of a subtask) that sends the event.
@@ -190,10 +191,10 @@ pub struct OperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once
-/// per job; answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a
-/// coordinator, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
-/// answer.
+/// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once per job;
+/// answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a coordinator,
+/// `CoordinationError::Failed` if the coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not
+/// up or if their host does not answer (it may have handled the request).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -218,8 +219,8 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the
-    /// request): ask again. The text says which.
+    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the request), or 4,096
+    /// requests wait for it: ask again. The text says which.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
     /// The attempt that sends the event is superseded or unknown, so the event was not passed on.
@@ -228,7 +229,8 @@ pub enum CoordinationError {
         /// Execution attempt that the message concerns.
         attempt: ExecutionAttemptId,
     },
-    /// The coordinator failed on this request; the text says how.
+    /// The coordinator failed on this request; or, for collected results, the job has ended and its results are not served any more. The
+    /// text says which.
     #[error("the coordinator failed: {0}")]
     Failed(String),
 }
@@ -288,14 +290,17 @@ pub enum SavepointError {
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
     NoDirectory,
-    /// The directory can't be opened, or is a relative path; nothing was begun.
+    /// The directory for the savepoint can't be opened (a wrong URI or a missing cargo feature, for example), or is a relative path; the
+    /// text says which. Nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint now (it does not run, is about to finish, has no checkpoints, or too many savepoints
-    /// wait); nothing was begun.
+    /// The job takes no savepoint now: it or one of its tasks does not run, it is about to finish, a stop waits already, 16 savepoints
+    /// wait, or it never takes checkpoints (bounded input, no interval, no sinks that commit). Nothing was begun.
     #[error("{0}")]
     Refused(String),
-    /// The savepoint was begun and has failed; the text says why.
+    /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer
+    /// than `execution.checkpointing.timeout`, or the job ended; the text says why. After a stop the savepoint may be complete, and only
+    /// the job has not finished with it; the text then names the savepoint.
     #[error("{0}")]
     Failed(String),
 }

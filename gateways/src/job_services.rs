@@ -111,11 +111,11 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with
-/// the graph. Waits for a place among the hosts (`jobmanager.program-hosts.max`) for at most four fifths of the time
-/// until the call's deadline, and at most 120 s for the build; refused with [`BuildError::NoRoom`] if no place is free
-/// in time, or at once if 256 builds wait. With `keep` the child stays for the job's coordinators, in case the job gets
-/// its slots at once; it is ended when another build needs its place, or after 10 s.
+/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with the graph. Waits for
+/// a place among the hosts (`jobmanager.program-hosts.max`) for at most four fifths of the time until the call's deadline, and at most 120
+/// s for the build; refused with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child
+/// stays for the job's coordinators, in case the job gets its slots at once; it is ended when another build needs its place, when four
+/// newer children wait, or after 10 s. Otherwise it is ended before the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.
@@ -188,8 +188,8 @@ pub struct AwaitHostExit {
 /// The end of a program host: how it ended, and whether that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
-    /// The way in which the host ended, as text for users: "exit code 101", "killed by SIGKILL",
-    /// "released".
+    /// The way in which the host ended, as text for users: "ended with exit code 101", "was ended by SIGKILL" followed by the reason
+    /// that the host has left, or "released while it started", for example.
     pub cause: String,
     /// True if the keeper of the hosts was asked to end the host; false: it died by itself.
     pub released: bool,

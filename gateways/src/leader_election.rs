@@ -12,7 +12,7 @@ use thiserror::Error;
 
 gateway! {
     /// The gateway of a JobManager's election service, which grants leaderships to the components of its process and
-    /// publishes their addresses; served only inside its own process.
+    /// publishes their addresses. Only for components of the same process: a call from another one is refused with `NotLeader`.
     pub struct LeaderElectionGateway = "leader_election", fenced by ProcessSession;
     ConfirmLeadership => (), NotLeader;
 }

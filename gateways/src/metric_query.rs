@@ -19,7 +19,7 @@ pub struct QueryMetrics {
     pub prefix: String,
 }
 
-/// One metric's name and value.
+/// One metric of a process, as `QueryMetrics` is answered: its full name, and its value at that time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// Full name of the metric, with dots between its scopes, such as `jobmanager.taskSlotsTotal`.

@@ -5,7 +5,8 @@ use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Settings of an [`crate::RpcService`].
+/// Settings of an [`crate::RpcService`]: where it listens, its credentials and TLS, the time-outs of calls and connections, and the
+/// bounds on calls, bytes and connections.
 #[derive(Debug, Clone)]
 pub struct RpcOptions {
     /// Address on which other processes connect. `None`: the service binds no port (its address is `local:<n>`), so only
@@ -20,7 +21,7 @@ pub struct RpcOptions {
     pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`]: time from the call to its answer; 10 s by default.
     pub ask_timeout: Duration,
-    /// Time that a caller waits after a call's deadline for the callee's answer about it, before it reports the peer as
+    /// Time that a caller waits after the deadline of a call to another process for the callee's answer about it, before the call fails as
     /// unreachable; 300 ms by default.
     pub answer_grace: Duration,
     /// Test mode: calls inside the process are encoded and decoded too, as if they came from another process.
@@ -31,35 +32,39 @@ pub struct RpcOptions {
     /// Maximum number of unanswered calls of one endpoint, queued ones among them; further ones are refused as overloaded.
     /// 131,072 by default.
     pub in_flight_max: u64,
-    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by
-    /// default. A body that does not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size;
-    /// while 64 are in files, further ones are refused as overloaded.
+    /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default. A body that does
+    /// not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size; while 64 are in files, further ones are
+    /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait), and wait for their
+    /// endpoints (further calls are refused as overloaded).
     pub body_memory: usize,
     /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
     pub body_folder: PathBuf,
     /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
     pub frame_max: usize,
-    /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB);
-    /// further calls are refused as overloaded. 16 MiB by default.
+    /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB); further calls are
+    /// refused as overloaded, and an answer beyond four times as many bytes closes the connection. 16 MiB by default.
     pub outbound_max: usize,
     /// Maximum number of calls on one connection that wait for an answer, in each direction; further ones are refused as
     /// overloaded. 65,536 by default.
     pub pending_max: usize,
-    /// Maximum number of live accepted connections; further ones are closed at once. 16,384 by default.
+    /// Maximum number of open connections, dialled ones included; while there are so many, accepted ones are closed at once. 16,384 by
+    /// default.
     pub connections_max: usize,
     /// Maximum number of accepted connections that have not proved themselves yet; further ones are closed at once. 1,024
     /// by default.
     pub handshakes_max: usize,
-    /// Maximum time of a handshake; then the connection is closed. 5 s by default.
+    /// Maximum time of a handshake, also of the greetings on an adopted stream; then the connection is closed. 5 s by default.
     pub handshake_timeout: Duration,
-    /// Maximum time of a connection attempt, without the handshake; 5 s by default.
+    /// Maximum time of a connection attempt, without the handshake; then the attempt fails, and with it the calls that wait for it.
+    /// 5 s by default.
     pub connect_timeout: Duration,
     /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause.
     /// 50 ms by default.
     pub reconnect_first: Duration,
     /// Upper bound of the pause between two attempts; 1 s by default.
     pub reconnect_max: Duration,
-    /// Time within which a peer whose connection closed has to answer again before it counts as lost; 500 ms by default.
+    /// Time within which a peer whose connection closed has to answer again before it counts as lost
+    /// ([`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed)); 500 ms by default.
     pub suspicion_max: Duration,
     /// Silence on a connection after which the peer is pinged; 5 s by default.
     pub ping_after: Duration,
@@ -139,7 +144,7 @@ impl RpcOptions {
     }
 
     /// Makes the options of a process that is bound to `bind_host` and known to its peers as `advertised_host`. All
-    /// other settings are those of [`RpcOptions::in_process`]: no TLS among them.
+    /// other settings have their defaults, as in [`RpcOptions::in_process`]; TLS is not used.
     pub fn listening(
         bind_host: impl Into<String>,
         advertised_host: impl Into<String>,

@@ -24,20 +24,20 @@ use tokio::time::Instant;
 pub enum PeerEvent {
     /// The peer's connection closed unannounced; the service now dials the peer, for at most `RpcOptions::suspicion_max`.
     Suspected {
-        /// Process that the connection leads to.
+        /// The process that is suspected: its address, by which calls reach it.
         node: NodeAddress,
     },
-    /// The peer is gone: it refused or did not answer a new connection, said goodbye, or another incarnation of it (a
-    /// process started later) answers at its address.
+    /// The peer is gone: it refused or did not answer a new connection in time, said goodbye, its adopted stream (which cannot be dialled
+    /// again) ended, or another incarnation of it (a process started later) answers at its address.
     Confirmed {
-        /// Process that the connection leads to.
+        /// The process that is gone: the address by which calls reached it.
         node: NodeAddress,
         /// Reason as text for people; no code depends on it.
         cause: String,
     },
     /// The same incarnation (the process that had been connected) answered again in time: the suspicion is over.
     Cleared {
-        /// Process that the connection leads to.
+        /// The process that answered again: its address, by which calls reach it.
         node: NodeAddress,
     },
 }

@@ -41,8 +41,8 @@ gateway! {
     EndHost => (), Never;
 }
 
-/// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`;
-/// answered with its graph, or with a [`BuildError`]. Runs no task.
+/// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`; answered with its
+/// graph, or with a [`BuildError`]. Runs no task; coordinators that run in the host are dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
@@ -62,7 +62,8 @@ pub struct BuildGraph {
 /// The reason why a program's graph could not be built, or its coordinators not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
-    /// The program's `build` returned an error or panicked; the text says how.
+    /// The program's `build` returned an error or panicked, or a coordinator could not be made or started by the program's code; the text
+    /// says how.
     #[error("the program's build failed: {0}")]
     Program(String),
     /// The graph that the program builds here has another fingerprint than the submitted one (for example because
@@ -79,11 +80,12 @@ pub enum BuildError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The request can't be met: bad paths or options, no such registered job, a host that serves another job, or a
-    /// program that is gone. The text says which.
+    /// The request can't be met: bad paths, options or certificates, no such registered job, a host that serves another job or is
+    /// starting already, or a program that is gone from the BlobServer. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The program's process could not be started, did not answer in time, or died before it answered.
+    /// The program's process or a thread in it could not be started, did not answer in time, or died or was released before it answered; or
+    /// 4,096 requests wait in it. The text says which.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -92,10 +94,10 @@ pub enum BuildError {
     NoRoom(String),
 }
 
-/// TaskExecutor → its program host: the host prepares for tasks: binds its data port and divides its memory. Answered
-/// with the data address. Refused with [`BuildError`] if no port of `data_ports` can be bound, the host serves another
-/// job, or an earlier call is still being carried out. A repeated call for the same job only changes the host's share
-/// of the memory, because the number of its slots has changed.
+/// TaskExecutor → program host: the host prepares for tasks: binds its data port and divides its memory. Answered with the data
+/// address. Refused with [`BuildError`] if no port of `data_ports` can be bound, a thread can't be started, an option or
+/// certificate is wrong, the host serves another job, or an earlier call is still being carried out. A repeated call for the same
+/// job only changes the host's share of the memory, because the number of its slots has changed.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -122,9 +124,11 @@ pub struct StartHost {
     pub parent_session: ProcessSession,
     /// Memory for the exchange of records in this host, in bytes: the part of its slots in the TaskManager's.
     pub network_memory: MemorySize,
-    /// Managed memory (for the state of operators) of this host, in bytes: the part of its slots in the TaskManager's.
+    /// Managed memory of this host in bytes, the part of its slots in the TaskManager's: tables of operators' state up to it do not
+    /// count as memory of user code (`task_memory`).
     pub managed_memory: MemorySize,
-    /// Memory of user code in this host in bytes, the part of its slots; `None`: the host does not limit it.
+    /// Memory of user code in this host in bytes, the part of its slots; beyond it the host fails the task that holds most, or ends
+    /// its own process. `None`: the host does not limit it.
     pub task_memory: Option<MemorySize>,
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits. 0, for a host
     /// inside its parent's process: it never exits for this reason.
@@ -171,8 +175,9 @@ pub struct ReleaseSlot {
     pub allocation_id: AllocationId,
 }
 
-/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once the tasks have
-/// been notified; each answers later through `ForwardCheckpointAnswer`. Without tasks here it does nothing.
+/// TaskExecutor → program host: has tasks with sources send the barrier of a checkpoint. Answered once it is in the tasks'
+/// mailboxes (a task whose mailbox is full fails); each answers later through `ForwardCheckpointAnswer`. Without tasks here it does
+/// nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerOnHost {
     /// The attempts (tries of subtasks) of tasks with sources, which send the barrier; those that run here no more are
@@ -182,8 +187,8 @@ pub struct TriggerOnHost {
     pub barrier: CheckpointBarrier,
 }
 
-/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one. Answered at
-/// once, before the tasks have acted.
+/// TaskExecutor → program host: tells tasks how a checkpoint has ended; sinks commit with a complete one, and state that was being
+/// written for an aborted one is dropped. Answered at once, before the tasks have acted; a task whose mailbox is full fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyOnHost {
     /// Attempts (tries of subtasks) whose tasks are notified; those that run here no more are skipped.
@@ -214,10 +219,10 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per
-/// job, here on the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster
-/// started. Answered once all have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none
-/// runs.
+/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
+/// the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all
+/// have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs; [`BuildError::Program`] if one
+/// can't be made or started, while the others may run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
@@ -257,10 +262,10 @@ pub struct HandleOperatorEvent {
     pub event: Vec<u8>,
 }
 
-/// JobMaster → program host: carries a client's request to an operator's coordinator (the operator's part that runs
-/// once per job, here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. After
-/// a job has finished, the Dispatcher sends requests for collected results itself. Errors: those of
-/// `HandleOperatorEvent`.
+/// JobMaster → program host: carries a client's request to an operator's coordinator (the operator's part that runs once per job,
+/// here on the JobManager); answered with the coordinator's answer, in the operator's own encoding. After a job has finished, the
+/// Dispatcher sends requests for collected results itself. Errors: `CoordinationError::NoSuchOperator`, `CoordinationError::Failed`
+/// if the coordinator fails on it, `CoordinationError::Unavailable` if none is started or too many requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleCoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -280,8 +285,9 @@ pub struct JobEnded {
     pub finished: bool,
 }
 
-/// Parent process → program host: the parent lives; sent from the parent's heartbeat lane. A host in a process of its own
-/// that does not hear the parent for 0.6 of `heartbeat.timeout` exits, and its tasks with it.
+/// TaskManager → program host: the parent process lives; sent from its heartbeat lane, at most twice per `heartbeat.interval`. A host in a
+/// process of its own that does not hear the parent for 0.6 of `heartbeat.timeout` kills itself and its process group, so that its tasks
+/// end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 

@@ -100,9 +100,13 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Makes a call like [`Remote::ask`], but waits at most `within` for the answer. A call to another process that is
-    /// longer than 256 KiB gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as
-    /// parts of it arrive.
+    /// Makes a call and waits at most `within` for the answer; connects first if necessary. A call to another process that is
+    /// longer than 256 KiB gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it
+    /// arrive. Dropping the future gives the call up; it may be executed all the same.
+    ///
+    /// # Errors
+    /// Returns the handler's refusal, or a failure of the fabric, of which
+    /// [`FabricError::may_have_run`](crate::FabricError::may_have_run) says whether the call may have been executed.
     pub async fn ask_within<C: Call<Gateway = G>>(
         &self,
         body: C,

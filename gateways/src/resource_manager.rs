@@ -143,7 +143,8 @@ pub struct RegisterJobMaster {
     pub heartbeat_session: model::ProcessSession,
 }
 
-/// Answer of a ResourceManager to an accepted registration of a JobMaster.
+/// Answer of a ResourceManager to an accepted registration of a JobMaster: names the ResourceManager's process and its heartbeat
+/// endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobMasterAccepted {
     /// Resource id of the ResourceManager's process.
@@ -191,7 +192,8 @@ pub struct DisconnectJobMaster {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestTaskManagers {}
 
-/// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`.
+/// Summary of one registered TaskExecutor, an entry of the answer to `RequestTaskManagers`: where it runs and is called, its
+/// resources and slots, and the age of its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskManagerSummary {
     /// Resource id of the TaskExecutor: the id of its process.
@@ -242,9 +244,9 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started
-/// there. Slots in use stay. An existing block of the node that ends later stays too. The answer is the block that
-/// holds from now on.
+/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started there. Slots in use
+/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on. Blocks are not stored:
+/// the next leading ResourceManager knows none.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
@@ -269,7 +271,7 @@ pub struct BlockedNode {
     pub task_managers: u32,
 }
 
-/// The reason why a node cannot be blocked; nothing has changed.
+/// The reason why a node cannot be blocked (its name is no host name, or too many nodes are blocked); nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlockNodeError {
     /// The name, which is the value (cut to 255 characters), is empty or longer than 255 bytes.
@@ -294,9 +296,9 @@ pub struct UnblockNode {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource
-/// system (YARN, Kubernetes); without one, tells all TaskManagers to end. Takes up to
-/// `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with [`DeregisterError`].
+/// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource system (YARN,
+/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with
+/// [`DeregisterError`]. Without such a system it tells all TaskManagers to end, and never fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.
@@ -323,13 +325,13 @@ pub struct DeregisterError {
 /// The outcome of an application, as the external resource system is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// All jobs of the application finished.
+    /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.
     Succeeded,
-    /// A job of the application failed.
+    /// The application's only job failed, or was refused at its submission.
     Failed,
-    /// The job of the application was cancelled.
+    /// The application's only job was cancelled.
     Canceled,
-    /// The outcome of the application is not known.
+    /// The application's only job is in another state than a globally terminal one, so its outcome is not known.
     Unknown,
 }
 
@@ -370,9 +372,9 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the
-/// external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that
-/// JobMaster is not registered any more. Repeated every few seconds while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the external
+/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not
+/// registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -384,8 +386,8 @@ pub struct ReportLackOfSlots {
 }
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not
-/// registered any more.
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not registered any
+/// more, or another process sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.

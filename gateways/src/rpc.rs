@@ -37,7 +37,8 @@ use tokio_util::sync::CancellationToken;
 /// The reason why an [`RpcService`] could not be started.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
-    /// None of the configured ports could be bound; nothing was started.
+    /// None of the configured ports could be bound, or the thread of the sockets' lane could not be started; the service was not
+    /// started.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
         /// Local host name or address that was to be bound.
@@ -173,7 +174,7 @@ impl RpcService {
     /// Binds the first free port of the options, or makes a service without a port, and begins to accept connections.
     ///
     /// # Errors
-    /// Returns [`RpcStartError::Bind`] if no port can be bound.
+    /// Returns [`RpcStartError::Bind`] if no port can be bound, or the thread of the sockets' lane cannot be started.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
         // On the lane that accepts: the socket belongs to that lane's reactor.
         let bound = (platform.clone(), options.clone());
@@ -253,9 +254,10 @@ impl RpcService {
         self.0.adopt(peer, stream, principal)
     }
 
-    /// Ends the service in order: takes no more calls, waits at most `within` until the calls of other processes that
-    /// are under way are answered, tells the peers, and closes all connections; at least 200 ms are left for writing
-    /// out. Later calls fail with [`FabricError::ShuttingDown`].
+    /// Ends the service in order: waits at most `within` until the calls of other processes that are under way are answered, tells the
+    /// peers, and closes all connections; at least 200 ms are left for writing out. Meanwhile further calls from other processes are
+    /// refused with [`FabricError::ShuttingDown`], and no new connection is made; later calls to other processes fail with the same error.
+    /// Calls inside the process go on.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -289,7 +291,7 @@ impl RpcService {
     /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
     /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
     /// earlier registration. Program hosts may not call the endpoint (`FabricError::Forbidden`). If this is called on a
-    /// lane (a thread with an event loop), calls from other threads are handed over to that lane.
+    /// lane (a thread with an event loop), calls of other processes are decoded on that lane.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -299,8 +301,9 @@ impl RpcService {
         self.register(name.into(), fence, &endpoint, Allow::Cluster)
     }
 
-    /// Serves an endpoint like [`RpcService::serve`]; program hosts of `job` may make the calls in `calls`, too (their
-    /// names, such as `SubmitJob::NAME`; empty: all).
+    /// Serves an endpoint under a name in the session `fence`, until the registration is dropped, as [`RpcService::serve`] does;
+    /// program hosts of `job` may make the calls in `calls`, too (their names, such as `SubmitJob::NAME`; empty: all). Their other
+    /// calls, and those of other jobs' hosts, are refused with `FabricError::Forbidden`.
     pub fn serve_for_job<G: Gateway>(
         &self,
         name: impl Into<String>,

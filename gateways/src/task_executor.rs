@@ -63,7 +63,8 @@ pub struct RequestSlot {
 /// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation, which the fields name, so that the caller corrects its view.
+    /// The slot is allocated to another job or allocation, or is being freed under the requested one; the fields name the holder,
+    /// so that the caller corrects its view.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -77,7 +78,7 @@ pub enum SlotRequestError {
     /// allocation.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
-    /// The caller is not the ResourceManager that this TaskExecutor is registered at.
+    /// The caller is not the ResourceManager that this TaskExecutor is registered at, or the TaskExecutor is stopping and gives no slots.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
     /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
@@ -142,7 +143,7 @@ pub struct EdgeProducers {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// The data by which one task is started: one execution attempt of a subtask.
+/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.
@@ -172,7 +173,7 @@ pub enum DeployError {
     /// session.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The allocation that the task names is not a slot of that job here.
+    /// The allocation that the task names is not a slot of that job here, or the slot is being freed.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.
@@ -180,7 +181,8 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// The job's program host (the process that runs its tasks) refused, is not up, or has ended; the text says which.
+    /// The job's program host (the process that runs its tasks) refused, is not up, did not answer in time, or has ended; the text says
+    /// which.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
@@ -234,7 +236,8 @@ pub struct ForwardCheckpointAnswer {
     pub answer: CheckpointAnswer,
 }
 
-/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster.
+/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster: the task is not here any more, or
+/// no JobMaster has answered.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
     /// The task does not run here any more, or the host is another job's: the answer is not needed.
@@ -335,7 +338,8 @@ pub struct ReadLog {
 /// The reason why a TaskExecutor gives no list of log files, or no part of one.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
-    /// There is no such regular file in the log folder, or the name has a folder in it or is another process's.
+    /// There is no such regular file in the log folder, the name has a folder in it or is another process's, or this process writes no log
+    /// files.
     #[error("there is no log file '{0}' here")]
     NoSuchFile(String),
     /// The log folder or the file could not be read; the text is the error.

@@ -56,8 +56,8 @@ pub enum BlobKind {
     /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
     /// programs have copies that survive the JobManager.
     Permanent,
-    /// The blob (a file for a short use) is kept until shortly after it was fetched to its end, and at most for
-    /// `blob.cleanup-interval`.
+    /// The blob (a file for a short use) is kept until shortly after it was fetched to its end, and otherwise for
+    /// `blob.cleanup-interval` after its upload or its last read.
     Transient,
 }
 

@@ -13,7 +13,8 @@ use std::{
 /// deleting the bytes is the caller's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
-    /// The bytes themselves, because they are few: at most `execution.checkpointing.data-inline-threshold`.
+    /// The bytes themselves: state of at most `execution.checkpointing.data-inline-threshold`, the state of every coordinator, and
+    /// all state of a job without a checkpoint directory.
     Inline(#[serde(with = "serde_bytes")] Vec<u8>),
     /// An object of the checkpoint directory; the job owns it and deletes it with the last checkpoint that refers to
     /// it.
@@ -84,8 +85,8 @@ impl StateHandle {
         };
         parts.iter().map(|part| &part.state).chain(whole)
     }
-    /// Iterates over the same handles as [`StateHandle::places`], mutably, so that the caller can change the places
-    /// they name.
+    /// Iterates mutably over the handles of the parts if this is [`StateHandle::Parts`], otherwise yields this handle alone, so
+    /// that the caller can change the places that they name. None of the yielded handles has parts.
     pub fn places_mut(&mut self) -> impl Iterator<Item = &mut Self> {
         let (parts, whole) = match self {
             Self::Parts(parts) => (parts.as_mut_slice(), None),
@@ -146,7 +147,8 @@ pub struct OperatorSubtaskState {
     pub state: Option<StateHandle>,
 }
 
-/// The state of one operator in a checkpoint's metadata, over all its subtasks, with what a restore checks.
+/// The state of one operator in a checkpoint's metadata: where the state of each subtask and of the coordinator is, and what a
+/// restore checks (uid, number of key groups, declared states).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorState {
     /// The operator's name, used in messages only; operators are matched by their [`OperatorId`].
@@ -213,8 +215,8 @@ impl CheckpointMetadata {
             subtasks.chain(&mut operator.coordinator)
         })
     }
-    /// Iterates mutably over the handles of all state like [`CheckpointMetadata::states_mut`], but with each state in
-    /// parts replaced by its parts.
+    /// Iterates mutably over the handles of the state of all subtasks and coordinators, so that a caller can change their places;
+    /// of a state in parts, each part is an item.
     pub fn handles_mut(&mut self) -> impl Iterator<Item = &mut StateHandle> {
         self.states_mut().flat_map(StateHandle::places_mut)
     }

@@ -4,13 +4,13 @@ use crate::ids::{JobId, JobVertexId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// The state of a checkpoint or savepoint, as REST shows it.
+/// The state of a checkpoint or savepoint, as REST shows it: in progress, completed or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
     /// The checkpoint was triggered and is not complete: acknowledgements of subtasks are missing, or its metadata is
     /// being stored.
     InProgress,
-    /// Complete: the job, or another one, can be restored from it.
+    /// Complete: the job, or another one, can be restored from it, unless it was deleted since (`CheckpointStats::discarded`).
     Completed,
     /// The checkpoint was aborted or failed, and will never be complete.
     Failed,
@@ -30,7 +30,8 @@ impl CheckpointStatus {
 /// The purpose of a checkpoint: for recovery, or a savepoint for a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointKind {
-    /// A periodic checkpoint for the job's recovery; newer checkpoints replace it.
+    /// A checkpoint for the job's recovery, which newer ones replace: a periodic one, the final one of tasks at the end of their
+    /// data, or one that a user asked for beside these.
     Checkpoint,
     /// A savepoint, which a user asked for, owns and deletes. The job continues.
     Savepoint,
@@ -95,12 +96,12 @@ impl VertexCheckpointStats {
     }
 }
 
-/// Statistics of one checkpoint or savepoint, as REST shows them.
+/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint within its job, by which [`CheckpointReport::find`] finds it.
     pub checkpoint: u64,
-    /// The purpose of the checkpoint: periodic, savepoint or stop.
+    /// The purpose of the checkpoint: recovery, a savepoint, or a stop.
     pub kind: CheckpointKind,
     /// State of the checkpoint: in progress, completed or failed.
     pub status: CheckpointStatus,
@@ -108,11 +109,11 @@ pub struct CheckpointStats {
     pub triggered_ms: u64,
     /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
     pub ended_ms: Option<u64>,
-    /// The size of all state so far in bytes, coordinators' state included.
+    /// The size of all state in bytes: of the parts that have arrived; coordinators' state is included once the checkpoint is complete.
     pub state_bytes: u64,
     /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
-    /// The URI of the folder from which a job can be started: of a complete savepoint; of a complete periodic
+    /// The URI of the folder from which a job can be started: of a complete savepoint, also of a stop; of a complete
     /// checkpoint only after [`CheckpointReport::name_folders`]. Otherwise `None`.
     pub external_path: Option<String>,
     /// True if the checkpoint was complete and has been deleted since, because newer ones replace it.
@@ -155,7 +156,8 @@ pub struct CheckpointCounts {
     pub in_progress: u64,
     /// Number of checkpoints and savepoints that became complete since the JobMaster began, those deleted since included.
     pub completed: u64,
-    /// Number of checkpoints and savepoints that failed since the JobMaster began.
+    /// Number of checkpoints and savepoints that failed since the JobMaster began; those that were aborted because tasks failed or were
+    /// cancelled count, too.
     pub failed: u64,
 }
 
@@ -206,16 +208,20 @@ impl Spread {
     }
 }
 
-/// The settings of a job's checkpoints, as REST shows them to people.
+/// The settings of a job's checkpoints, as REST shows them to people: interval, time-out, pause, tolerated failures, directory, and
+/// what is kept after the job's end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
     /// Milliseconds between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval_ms: Option<u64>,
-    /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
+    /// Milliseconds from the trigger after which a checkpoint is aborted, and counts as failed, unless all its parts have arrived by then;
+    /// the time to store them afterwards is not limited by it.
     pub timeout_ms: u64,
-    /// Minimum time in milliseconds between the end of a periodic checkpoint and the beginning of the next one.
+    /// Minimum time in milliseconds from the completion of a checkpoint or savepoint to the next periodic checkpoint; a checkpoint that
+    /// failed is followed without it.
     pub min_pause_ms: u64,
-    /// The number of failed checkpoints in a row that the job tolerates; the next one fails the job.
+    /// The number of failed checkpoints in a row that the job tolerates; one more fails all tasks, and the restart strategy decides. Failed
+    /// savepoints and checkpoints that were aborted because tasks failed do not count; a final checkpoint never fails the tasks.
     pub tolerable_failures: u32,
     /// The URI of the directory that checkpoints are written to; `None`: the JobManager keeps them.
     pub directory: Option<String>,
@@ -225,20 +231,22 @@ pub struct CheckpointSettings {
     pub kept_if_canceled: bool,
 }
 
-/// All that REST shows about the checkpoints of a job. Statistics begin anew with each JobMaster.
+/// All that REST shows about the checkpoints of a job: settings, counts, the newest ones, the latest of each outcome, the one that
+/// was restored, and the spread of sizes and durations. Statistics begin anew with each JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointReport {
     /// The job's checkpoint settings.
     pub settings: CheckpointSettings,
     /// Numbers of checkpoints by outcome, since the JobMaster began.
     pub counts: CheckpointCounts,
-    /// The newest checkpoints, the newest first; their number is bounded (`web.checkpoints.history`).
+    /// The newest checkpoints and savepoints in progress, complete and failed, the newest first; their number is bounded
+    /// (`web.checkpoints.history`), and the oldest are dropped.
     pub history: VecDeque<CheckpointStats>,
-    /// The newest complete periodic checkpoint (no savepoint); `None` if there was none.
+    /// The newest complete checkpoint that is no savepoint; `None` if there was none under this JobMaster.
     pub latest_completed: Option<CheckpointStats>,
-    /// The newest complete savepoint, also of a stop; `None` if there was none.
+    /// The newest complete savepoint, also of a stop; `None` if there was none under this JobMaster.
     pub latest_savepoint: Option<CheckpointStats>,
-    /// The newest checkpoint or savepoint that has failed; `None` if none has.
+    /// The newest checkpoint or savepoint that has failed; `None` if none has under this JobMaster.
     pub latest_failed: Option<CheckpointStats>,
     /// The checkpoint that the job was last restored from; `None` if it never was.
     pub restored: Option<RestoredCheckpoint>,
@@ -250,9 +258,8 @@ pub struct CheckpointReport {
 }
 
 impl CheckpointReport {
-    /// Sets the external path of each complete periodic checkpoint that has none to its folder `DIRECTORY/JOB/chk-N`,
-    /// as `flott run -s` takes it. Does nothing for savepoints, which have theirs, or if the job has no checkpoint
-    /// directory.
+    /// Sets the external path of each complete checkpoint that has none to its folder `DIRECTORY/JOB/chk-N`, as `flott run -s` takes it;
+    /// also of those that were deleted since. Does nothing for savepoints, which have theirs, or if the job has no checkpoint directory.
     pub fn name_folders(&mut self, job: JobId) {
         let Some(directory) = &self.settings.directory else { return };
         let latest = self.latest_completed.iter_mut();

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[display("{}", self.as_str())]
 pub enum JobStatus {
-    /// The job is accepted; its JobMaster has not been started yet.
+    /// The job is accepted, and its JobMaster has not been started yet; the list of jobs also shows it for a job whose JobMaster does
+    /// not answer.
     Initializing,
     /// The JobMaster knows the job; none of its tasks was scheduled yet.
     Created,
@@ -18,15 +19,18 @@ pub enum JobStatus {
     Running,
     /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
     Failing,
-    /// The job has ended with a failure: its restart strategy allows no further restart. Globally terminal.
+    /// The job has ended with a failure that is not recoverable, or after which its restart strategy allows no (further) restart.
+    /// Globally terminal.
     Failed,
-    /// A user cancelled the job; its tasks have not all ended.
+    /// The job was cancelled, by a user or because its attached client has gone or the cluster is shut down; its tasks have not all
+    /// ended.
     Cancelling,
-    /// A user cancelled the job, and all its tasks have ended. Globally terminal.
+    /// The job was cancelled, and all its tasks have ended. Globally terminal.
     Canceled,
     /// Every task has finished by itself. Globally terminal.
     Finished,
-    /// The job is recovering from a failure: its tasks are being cancelled, or wait to be started again.
+    /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait to be started again; tasks of
+    /// other regions may run on.
     Restarting,
     /// This JobManager has given the job up, because it lost its leadership; another JobManager will recover the job.
     /// Terminal in this JobManager only.

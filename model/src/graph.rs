@@ -40,7 +40,8 @@ pub struct JobGraph {
     pub fingerprint: ContentHash,
 }
 
-/// A program and all that a process needs to rebuild the same graph from it.
+/// A program and all that a process needs to rebuild the same graph from it: the executable's hash, arguments, environment
+/// variables, once-computed values, and the name of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
     /// SHA-256 of the executable, by which its bytes are fetched.
@@ -81,7 +82,8 @@ mod once_values {
     }
 }
 
-/// One operator of a program's job, before operators are chained into vertices.
+/// One operator of a program's job, before operators are chained into vertices: its identity, kind and name, what it reads and
+/// writes, its states, and whether it has a coordinator or commits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// The node's id: unique within one graph, assigned in the order of creation.

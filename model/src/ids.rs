@@ -107,8 +107,9 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// Identifies a process as a resource: a TaskManager, or the process of a JobMaster or ResourceManager. A container id or
-    /// `host:port-nonce`, which stays the same while the process lives, unlike its incarnation ([`InstanceId`]).
+    /// Identifies a process as a resource: a TaskManager, or the process of a JobMaster or ResourceManager. A container id,
+    /// `host:port-nonce`, or the configured id (`taskmanager.resource-id`), which a later process may bear again. It stays the same while
+    /// the process lives, unlike its incarnation ([`InstanceId`]).
     ResourceId);
 text_id!(
     /// Identifies the cluster that a process belongs to. The handshake of every connection compares it and refuses another

@@ -22,12 +22,13 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// A change of one task's state, as a TaskExecutor reports it to the job's JobMaster.
+/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change, and again in the reports that go
+/// with heartbeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
-    /// The execution attempt whose state has changed.
+    /// The execution attempt whose state is reported.
     pub attempt: ExecutionAttemptId,
-    /// The state that the attempt has entered.
+    /// The state that the attempt is in.
     pub state: ExecutionState,
     /// Reason of the failure; `None` unless the state is FAILED.
     pub cause: Option<FailureCause>,
@@ -68,7 +69,8 @@ pub struct JobDetails {
     pub status: JobStatus,
     /// Unix milliseconds of the latest entry into each state; states that were never entered are missing.
     pub timestamps: BTreeMap<JobStatus, u64>,
-    /// Time at which the job began, in Unix milliseconds on the JobManager's clock.
+    /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
+    /// JobManager's clock.
     pub start_ms: u64,
     /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
     pub end_ms: Option<u64>,
@@ -78,16 +80,17 @@ pub struct JobDetails {
     pub vertices: Vec<VertexDetails>,
     /// The failure that ended the job; `None` unless the job failed.
     pub cause: Option<FailureCause>,
-    /// The failures so far, newest first; their number is bounded by `web.exception-history-size`.
+    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` the oldest are dropped.
     pub failures: Vec<FailureRecord>,
-    /// Number of restarts so far, under the present JobMaster; 0 again after a change of the leader.
+    /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
+    /// of the leader.
     pub restarts: u32,
     /// Statistics of the job's checkpoints since the present JobMaster began.
     #[serde(default)]
     pub checkpoints: Arc<CheckpointReport>,
 }
 
-/// State and counts of one vertex of a job.
+/// State of one vertex of a job: its id, and the current attempt of each subtask with its state, times, place and counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VertexDetails {
     /// Id of the vertex in the job graph.
@@ -96,7 +99,8 @@ pub struct VertexDetails {
     pub subtasks: Vec<SubtaskDetails>,
 }
 
-/// The current attempt of one subtask, as REST shows it.
+/// The current attempt of one subtask, as REST shows it: its state and when it entered each, its TaskManager, its counts, and its failure.
+/// Earlier attempts are not kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
     /// The id of the subtask's current execution attempt.
@@ -130,8 +134,8 @@ pub struct FailureRecord {
     /// The failure that users should look at first: if several came at the same time, one that is not only the
     /// consequence of another.
     pub cause: FailureCause,
-    /// Further failures before the restart, one of each cause, at most 16; empty in the records of this list
-    /// themselves.
+    /// Further failures before the restart, one of each cause, at most 16 (later ones are left out); empty in the records of this
+    /// list themselves.
     #[serde(default)]
     pub concurrent: Vec<FailureRecord>,
 }

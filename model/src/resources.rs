@@ -8,11 +8,11 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 /// ([`ResourceProfile::unknown`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
-    /// CPU in thousandths of a core; 0: no requirement.
+    /// CPU in thousandths of a core, compared when a slot is chosen and not enforced; 0: no requirement.
     pub cpu_millis: u64,
     /// Memory for user code in bytes; 0: no requirement.
     pub task: MemorySize,
-    /// Managed memory in bytes, which state backends and operators reserve from the runtime; 0: no requirement.
+    /// Managed memory in bytes: tables of operators' state up to this amount do not count as memory of user code; 0: no requirement.
     pub managed: MemorySize,
     /// Memory for buffers of the exchange of records, in bytes; 0: no requirement.
     pub network: MemorySize,
@@ -71,7 +71,7 @@ pub struct WorkerResourceSpec {
     pub task: MemorySize,
     /// Memory for buffers of the exchange of records in bytes, all slots together.
     pub network: MemorySize,
-    /// Managed memory (reserved by state backends and operators) in bytes, all slots together.
+    /// Managed memory in bytes, all slots together: tables of operators' state up to it do not count as memory of user code.
     pub managed: MemorySize,
     /// Number of equal slots that the amounts are divided into; 0 counts as 1.
     pub slots: u32,
@@ -94,7 +94,7 @@ impl WorkerResourceSpec {
     }
     /// Returns the devices (such as GPUs, by index) that belong to the slot with this index, from 0. Every slot gets
     /// the same number of each resource, and no device belongs to two slots; devices left over by the division belong
-    /// to none. Resources of which the slot gets none are not in the map; a slot that does not exist gets none.
+    /// to none. Resources of which the slot gets none are not in the map. `slot` must be below `slots`.
     pub fn devices(&self, slot: u32) -> Devices {
         let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
         let of = |(name, amount): (&String, &u64)| {
@@ -111,7 +111,8 @@ impl WorkerResourceSpec {
 /// count from 0 on each TaskManager.
 pub type Devices = BTreeMap<String, Range<u64>>;
 
-/// Facts about a TaskManager that it reports and users see, beyond its resources; no decision depends on them.
+/// Facts about a TaskManager that it reports and users see, beyond its resources: cores, the machine's memory, the runtime's parts
+/// of the process's memory, data port and log page. No decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {
@@ -119,10 +120,10 @@ pub struct TaskManagerFacts {
     pub cpu_cores: u32,
     /// Memory of the TaskManager's machine in bytes; 0: not known.
     pub physical_memory: MemorySize,
-    /// Memory in bytes that the process reserves for the runtime itself.
+    /// Memory in bytes that the configuration sets aside for the runtime itself; 0: not known.
     pub framework: MemorySize,
-    /// Memory in bytes that the process reserves for stacks, fragmentation and executables: what the other parts leave
-    /// of its total.
+    /// Memory in bytes that the configuration sets aside for stacks, fragmentation and executables: what the other parts
+    /// leave of the process's total; 0: not known.
     pub overhead: MemorySize,
     /// The port for the exchange of records, if the options name exactly one; `None` if every program host opens one of
     /// several or any free one.

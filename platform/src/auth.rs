@@ -24,7 +24,8 @@ impl Party<'_> {
     /// times out by itself.
     ///
     /// # Errors
-    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, and the errors of [`handshake::connect`]. If
+    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, `Io` if the stream fails, `Malformed`, `Version`,
+    /// `Cluster` or `OtherJob` if the peer is not of this protocol, version, cluster or job, and `WrongSecret` for a wrong proof. If
     /// only one side uses TLS, the error is `Io` for a process that dials with TLS and `Malformed` for one that dials without. The
     /// stream is closed after any error.
     pub async fn dial(
@@ -47,8 +48,10 @@ impl Party<'_> {
     /// (encrypted with TLS) and the proved peer. Never times out by itself.
     ///
     /// # Errors
-    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate or the peer does not use TLS, and the errors of
-    /// [`handshake::accept`]: `Malformed` if only the peer uses TLS. The stream is closed after any error.
+    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate or the peer does not use TLS, `Io` if the stream
+    /// fails, `Malformed` (also if only the peer uses TLS), `Version`, `Cluster` or `OtherJob` if the peer is not of this protocol,
+    /// version, cluster or job, `WrongSecret` for a wrong proof, and `Unproved` if the peer leaves without one. The stream is closed
+    /// after any error.
     pub async fn accept(
         &self,
         platform: &Platform,

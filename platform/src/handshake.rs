@@ -20,7 +20,7 @@ use wire::{decode_as, read_greeting, write_greeting};
 /// minor version is higher.
 pub const VERSION: Version = Version { major: 2, minor: 0 };
 
-/// Length of the longest greeting that is accepted, in bytes without the two bytes of the length itself.
+/// Length of the longest accepted greeting in bytes, without the two bytes of the length itself; a longer one is `Malformed`.
 pub const GREETING_BYTES_MAX: usize = 600;
 const MAGIC: [u8; 4] = *b"FLOT";
 const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
@@ -167,7 +167,7 @@ pub enum HandshakeError {
         "the peer does not know this cluster's secret (or this process has another one, or a third party relays the TLS connection)"
     )]
     WrongSecret,
-    /// The peer of an accepted connection got this process's proof and closed the connection instead of sending its own.
+    /// The peer of an accepted connection closed it instead of proving itself: it has ended, or found this process's proof wrong.
     #[error(
         "the peer left where it should have proved itself: it has another secret, or has ended"
     )]
@@ -417,9 +417,9 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.into_peer())
 }
 
-/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's. A peer
-/// of another version or cluster gets the greeting alone, so that it can say what is wrong. See [`connect`] for the arguments and
-/// errors; also `HandshakeError::Unproved` if the peer ends the connection instead of sending its proof.
+/// Does the handshake as the side that accepted the connection: answers with its own greeting and proof, then checks the peer's (one of
+/// another version or cluster gets the greeting alone). `nonce` must be fresh random bytes, `channel` what `stream` runs over. Errors: the
+/// stream fails, another protocol, version, cluster or job, a wrong proof, or none (`HandshakeError::Unproved`). Never times out itself.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,

@@ -63,7 +63,8 @@ impl Platform {
         Self::production_on(Arc::new(tcp::TcpNetwork))
     }
 
-    /// Makes a platform like [`Platform::production`], but with another network than TCP (in-process pipes, for embedded use).
+    /// Makes the platform of a real process (the machine's clocks, random numbers keyed by the system, one thread per lane) that
+    /// reaches others by `network` instead of TCP, for instance in-process pipes for embedded use.
     pub fn production_on(network: Arc<dyn Network>) -> Self {
         Self(Arc::new(Inner {
             origin: Instant::now(),
@@ -83,7 +84,8 @@ impl Platform {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }
 
-    /// Makes a platform like [`Platform::simulated`], whose wall clock shows `unix_ms` (Unix milliseconds) now: for a host that
+    /// Makes the platform of one simulated host, as [`Platform::simulated`] does (tokio's paused clock, lanes as tasks of the
+    /// current `LocalSet`, entropy from `seed` alone), whose wall clock shows `unix_ms` (Unix milliseconds) now: for a host that
     /// starts later than the simulation.
     pub fn simulated_at(seed: u64, network: Arc<dyn Network>, unix_ms: u64) -> Self {
         Self(Arc::new(Inner {

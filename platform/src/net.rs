@@ -139,7 +139,7 @@ pub trait Listener: Send + fmt::Debug {
 /// A way to open and accept connections: TCP, pipes inside a process, or a simulated network.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
     /// Connects to a port of a host, named by host name or address. Fails with the system's error, such as `ConnectionRefused` if
-    /// nobody listens. Never times out by itself: the caller sets a limit.
+    /// nobody listens. Sets no limit of time (the system's may be minutes): the caller sets one.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
     /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Fails if the port is taken or the
     /// host is no local address.

@@ -155,8 +155,8 @@ impl Tls {
         Ok((BoxStream::new(stream), channel))
     }
 
-    /// Does the TLS handshake as the side that accepted the connection. Returns the same as [`Tls::connect`], for
-    /// `handshake::accept`. Never times out by itself.
+    /// Does the TLS handshake as the side that accepted the connection. Returns the encrypted stream, and the connection's keying
+    /// material, which the proofs of `handshake::accept` have to cover. Never times out by itself.
     ///
     /// # Errors
     /// Returns the stream's error, or an I/O error that wraps that of the TLS library: the peer does not use TLS, or one side refuses

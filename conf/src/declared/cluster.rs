@@ -6,9 +6,9 @@ use std::{path::PathBuf, time::Duration};
 choices! {
     /// The system that starts the cluster's processes and, if it can, more TaskManagers on demand (`cluster.driver`).
     pub enum Driver {
-        /// A person, a script or the client: TaskManagers come by themselves.
+        /// A person, a script or the client starts the processes: the cluster requests no TaskManagers, and uses those that register.
         Standalone = "standalone",
-        /// YARN: each process is a container of one application.
+        /// YARN: each process runs in a container of one application, and the ResourceManager requests TaskManagers as jobs need them.
         Yarn = "yarn",
     }
 }

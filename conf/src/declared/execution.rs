@@ -10,16 +10,16 @@ choices! {
     pub enum Target {
         /// The job runs in the client's own process.
         Local = "local" | "embedded",
-        /// The job runs on a running session cluster.
+        /// The job runs on a running session cluster, whose REST endpoint is at `rest.address`.
         Remote = "remote",
-        /// A cluster of plain processes that is started for this application.
+        /// A cluster of plain processes that is started for this application and ends with it.
         Standalone = "standalone" | "standalone-application",
         /// A cluster of YARN containers for this job alone; the client builds the job graph.
         YarnPerJob = "yarn-per-job",
         /// A cluster of YARN containers for this application, each of which runs the program; the
         /// JobManager builds the job graph.
         YarnApplication = "yarn-application",
-        /// A running session cluster on YARN.
+        /// A running session cluster on YARN: `yarn.application.id`, or the one in the session file.
         YarnSession = "yarn-session",
     }
 }

@@ -9,11 +9,14 @@ choices! {
     pub enum Strategy {
         /// Never restarts the job: the first failure is final.
         None = "none" | "off" | "disable",
-        /// A limited number of restarts, each after the same pause.
+        /// A limited number of restarts (`restart-strategy.fixed-delay.attempts`), each after the same pause; the next failure fails
+        /// the job.
         FixedDelay = "fixed-delay" | "fixeddelay",
-        /// Restarts after growing pauses.
+        /// Restarts after pauses that grow with each failure and begin anew after a time without one; without end unless
+        /// `restart-strategy.exponential-delay.attempts-before-reset-backoff` limits the restarts in a row.
         ExponentialDelay = "exponential-delay" | "exponentialdelay",
-        /// Restarts while failures are rarer than a rate.
+        /// Restarts, each after the same pause, while at most `restart-strategy.failure-rate.max-failures-per-interval` failures fall
+        /// into one interval; one more fails the job.
         FailureRate = "failure-rate" | "failurerate",
     }
 }

@@ -48,7 +48,7 @@ pub struct TaskManagerMemory {
     pub task: MemorySize,
     /// Memory for the buffers of the exchange of records, in bytes, all slots together.
     pub network: MemorySize,
-    /// Managed memory, of state backends and sorting operators, in bytes, all slots together.
+    /// Managed memory in bytes, all slots together: tables of operators' state up to it do not count as memory of user code.
     pub managed: MemorySize,
     /// Memory for stacks, the allocator's fragmentation and the executables themselves, in bytes; belongs to no slot.
     pub overhead: MemorySize,

@@ -88,7 +88,8 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
 /// slots, its cores (as many as slots unless `taskmanager.cpu.cores` is set), and its external resources.
 ///
 /// # Errors
-/// Fails as `task_manager_memory` does.
+/// Returns `MemoryError` if an amount of memory is above 1 PiB, the parts of the memory do not fit into their total or bounds or
+/// contradict each other, or the total is above the machine's memory limit.
 pub fn worker_resource_spec(
     options: &Options,
     machine: &Machine,
