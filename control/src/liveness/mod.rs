@@ -10,7 +10,8 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`).
+/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`): the interval of beats, the silence
+/// after which the other counts as dead, and the time after which its actor counts as stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Interval between two beats (`heartbeat.interval`).
@@ -45,8 +46,8 @@ impl Limits {
 pub enum Role {
     /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
     Watching,
-    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost after
-    /// the time-out.
+    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost when none comes
+    /// within the time-out or the peer's actor is stuck.
     Watched,
 }
 

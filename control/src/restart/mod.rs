@@ -108,7 +108,8 @@ pub const NO_RESOURCE: &str = "NoResourceAvailable";
 pub enum Verdict {
     /// Restart the failed part of the job after this delay.
     RestartAfter(Duration),
-    /// Restart nothing: the whole job fails.
+    /// Restart nothing: the whole job fails, because the failure is not recoverable, the policy excludes its kind, or the strategy
+    /// allows no more restarts.
     GiveUp,
 }
 
