@@ -78,7 +78,7 @@ pub enum CheckpointStep {
         /// The names of the objects that stay: those of all complete checkpoints that are kept.
         keep: BTreeSet<String>,
     },
-    /// More checkpoints in a row have failed than are tolerated, or the savepoint of a stop has failed: fail all tasks for this reason.
+    /// More checkpoints in a row have failed than are tolerated, or a stop's savepoint has after its barrier was sent: fail all tasks.
     TooManyFailures(String),
 }
 
@@ -425,8 +425,8 @@ impl Checkpoints {
         }
     }
 
-    /// Aborts the checkpoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not being
-    /// stored.
+    /// Aborts the checkpoint or savepoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not
+    /// being stored. Begins none.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &&Pending| !p.is_being_stored() && p.deadline <= now;
         if let Some(pending) = self.pending.as_ref().filter(late) {

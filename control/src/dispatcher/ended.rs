@@ -4,15 +4,17 @@
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limits on how many ended jobs a Dispatcher remembers, and for how long.
+/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first: its stored result and
+    /// details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
     /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
     pub details_bytes_max: u64,
-    /// Time after a job's end at which the job is forgotten, in milliseconds (`jobstore.expiration-time`).
+    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds
+    /// (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }
 

@@ -426,9 +426,9 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's acknowledgement that its `part` of the checkpoint is stored; with the last one the checkpoint's
-    /// metadata is stored. If the part comes too late, or from a superseded attempt, its objects (stored files of state) are
-    /// deleted.
+    /// Handles a subtask's acknowledgement that its `part` of the checkpoint is stored; with the last one the command follows that
+    /// stores the checkpoint or savepoint. If the part comes too late, repeatedly, or from a superseded attempt, those of its objects
+    /// (stored files of state) that no checkpoint refers to are deleted.
     pub fn acknowledged(
         &mut self,
         now: Now,
@@ -454,8 +454,8 @@ impl JobCore {
     }
 
     /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On
-    /// success the checkpoint is complete; otherwise it has failed. Regions whose restart had to wait for the outcome start
-    /// again at the next [`JobCore::tick`].
+    /// success the checkpoint is complete and its tasks are notified; otherwise it is aborted and counts as failed. Regions whose restart
+    /// had to wait for the outcome start again at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

@@ -47,8 +47,9 @@ pub struct Now {
 pub struct JobConfig {
     /// The restart strategy of the job, and the kinds of failures that it is asked about; others fail the job at once.
     pub restart: RestartPolicy,
-    /// Maximum time a region (tasks that start together) waits for slots (`slot.request.timeout`); after that the region fails,
-    /// unless the job is bounded and another region runs, whose slots will become free.
+    /// Maximum time a region (tasks that start together) waits for slots (`slot.request.timeout`); after that the region fails, about
+    /// which the restart strategy decides. If the job is bounded and another region runs, whose slots will become free, the
+    /// region waits as long again instead.
     pub slot_timeout: Duration,
     /// Maximum number of failures, at least 1, that the job's details show, the newest first (`web.exception-history-size`).
     pub history: usize,
@@ -127,11 +128,12 @@ pub enum Command {
         metadata: Arc<CheckpointMetadata>,
     },
     /// Answer the user whose savepoint, stop or checkpoint was asked for ([`JobCore::take_savepoint`]): it is complete, or will
-    /// never be. For a stop this comes when the job has finished.
+    /// never be. The success of a stop comes only when the job has finished; if it does not finish, this is an error that names the
+    /// complete savepoint.
     SavepointEnded {
         /// The number of the request.
         number: u64,
-        /// The URI of the savepoint's folder (for a checkpoint its number), or the reason why there is none.
+        /// The URI of the savepoint's folder (for a checkpoint its number as text), or the reason of the failure.
         outcome: Result<String, String>,
     },
     /// Tell subtasks on one TaskExecutor how a checkpoint has ended. If it is complete their sinks commit, so all of them must

@@ -154,9 +154,10 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that
-    /// lack slots fail with this message (kind [`NO_RESOURCE`], about which the restart strategy decides), unless the job is
-    /// bounded and another region runs, whose slots will become free. Ignored if the job is ending.
+    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that idle
+    /// slots of later ones complete get these and are deployed; those that still lack slots fail with this message (kind
+    /// [`NO_RESOURCE`], about which the restart strategy decides), unless the job is bounded and another region runs, whose slots will
+    /// become free. Ignored unless the job is RUNNING or RESTARTING.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

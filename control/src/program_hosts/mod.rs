@@ -20,8 +20,8 @@ use std::time::Duration;
 /// until it has them all.
 pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Limits on the number of program hosts of one process. A program host is a child process that runs a job's program: builds
-/// its graph and runs its coordinators, or on a TaskManager its tasks.
+/// Limits on the program hosts of one process: their number, the number and time of idle ones, and the number of waiting builds. A
+/// program host is a child process that runs a job's program: builds its graph and runs its coordinators, or on a TaskManager its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of hosts at the same time, including those that are being ended; at least 2,

@@ -158,8 +158,9 @@ pub enum Event {
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Time has passed: registrations, offers and reports whose pause is over are repeated, and slots whose time is over are
-    /// freed.
+    /// Time has passed: registrations, offers and reports whose pause is over are repeated, slots that nobody accepted in time are
+    /// freed, program hosts whose slots were not released in time are killed, and the process ends ([`Command::Fail`]) if it was
+    /// unregistered for too long.
     Tick,
 }
 
