@@ -24,8 +24,8 @@ pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 /// program host is a child process that runs a job's program: builds its graph and runs its coordinators, or on a TaskManager its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
-    /// because one place is reserved for builds.
+    /// Maximum number of hosts at the same time, including those that are being ended; at least 2, because one place is
+    /// reserved for builds. A request beyond it waits until a host ends, and is refused at its deadline.
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
     pub idle: usize,
