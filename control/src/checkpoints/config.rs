@@ -23,7 +23,8 @@ pub struct CheckpointConfig {
     /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read; false:
     /// it restarts from the newest one only.
     pub falls_back: bool,
-    /// The number of checkpoints whose statistics are kept for users (at least 1).
+    /// The number of checkpoints and savepoints, failed ones included, whose statistics the report lists (at least 1); the oldest are
+    /// dropped first.
     pub history: usize,
     /// URI of the checkpoint directory, only for the report; `None`: checkpoints have no directory, the JobManager keeps their
     /// state.

@@ -82,7 +82,7 @@ pub enum CheckpointStep {
     TooManyFailures(String),
 }
 
-/// All parts of a checkpoint, from which its metadata is made ([`assemble`]).
+/// The number, time and all parts (of subtasks and coordinators) of a checkpoint, from which its metadata is made ([`assemble`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
     /// The number of the checkpoint.
@@ -182,7 +182,7 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the statistics of the checkpoints since this value was made, for users.
+    /// Returns the counts, sizes, durations and newest checkpoints (at most `CheckpointConfig::history`) since this value was made.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -199,7 +199,7 @@ impl Checkpoints {
         self.complete.iter().rev().nth(back).or_else(|| self.latest())
     }
 
-    /// Returns true if the job has periodic checkpoints.
+    /// Returns true if the job has periodic checkpoints (an interval is set).
     pub fn is_periodic(&self) -> bool {
         self.config.interval.is_some()
     }

@@ -18,7 +18,7 @@ pub struct Retention {
     pub age_ms_max: u64,
 }
 
-/// The facts that the Dispatcher keeps in memory about an ended job.
+/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
     /// The terminal state in which the job ended.

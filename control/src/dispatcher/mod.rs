@@ -40,11 +40,11 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns true if the cluster runs only one job.
+    /// Returns true if the cluster runs only one job ([`Mode::Application`] and [`Mode::PerJob`]).
     pub fn is_single(self) -> bool {
         self != Self::Session
     }
-    /// Returns the mode's name, for messages.
+    /// Returns the mode's name, `session`, `application` or `per-job`, for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -92,13 +92,13 @@ pub enum Refusal {
 pub enum JobPhase {
     /// An earlier Dispatcher left the job, and its log is being read.
     Recovering,
-    /// A child process builds the job's graph.
+    /// A child process builds the job's graph; the id is reserved meanwhile.
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
     /// The job has a runner, the component that starts and watches its JobMaster.
     Running,
-    /// The job has ended, and its end steps are being done.
+    /// The job has ended, and its end steps are being done; after the last one it has no phase.
     Ending,
 }
 

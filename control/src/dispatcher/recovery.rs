@@ -23,7 +23,7 @@ pub enum Found<'a> {
     Running(&'a JobGraph),
     /// The job has ended with this result.
     Ended(EndedJob),
-    /// The log is damaged, and this Dispatcher owns it now.
+    /// The log has a record that can't be read and no result, and this Dispatcher owns it now.
     Damaged,
     /// The log is gone: there is no such job (any more).
     Nothing,

@@ -385,7 +385,8 @@ impl ExecutionGraph {
             .collect()
     }
 
-    /// Returns every vertex with the current attempt of every subtask, as REST shows them.
+    /// Returns every vertex with the current attempt of every subtask (id, state and its times, place, counts, metrics, failure), as REST
+    /// shows them.
     pub fn details(&self) -> Vec<VertexDetails> {
         let vertices = self.graph.vertices.iter().enumerate();
         vertices

@@ -73,7 +73,7 @@ pub enum GraphError {
 /// [`partial_resources`].
 ///
 /// # Errors
-/// Returns the first fault found.
+/// Returns the first fault found, of sizes first, then of nodes, vertices and edges.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;

@@ -42,7 +42,7 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// The settings of one job under one JobMaster, fixed for the JobMaster's life.
+/// The settings of one job under one JobMaster, fixed for the JobMaster's life: restarts, the wait for slots, checkpoints, ids.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
     /// The restart strategy of the job, and the kinds of failures that it is asked about; others fail the job at once.
@@ -58,7 +58,7 @@ pub struct JobConfig {
     pub graph_id: u64,
     /// Seed of the random numbers for the jitter of restart delays.
     pub seed: u64,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time at which the Dispatcher began to run the job (its submission, or its recovery by a later leader), in Unix milliseconds.
     pub initialized_ms: u64,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
@@ -379,8 +379,8 @@ impl JobCore {
         }
     }
 
-    /// Returns the time of the submission, that of the end (`None` until the job has ended for good), and that of the latest
-    /// change of the job or a subtask, all in Unix milliseconds.
+    /// Returns the time at which the Dispatcher began to run the job (submission or recovery), that of the end (`None` until the job has
+    /// ended for good), and that of the latest change of state of the job or a subtask, all in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();

@@ -53,7 +53,8 @@ pub enum Command<C> {
         /// The session that leads.
         session: LeaderSession,
     },
-    /// Withdraw the component's published address, because the session has ended.
+    /// Withdraw the component's published address, because the lease is lost or the component has withdrawn. Given only after
+    /// [`Command::Publish`] for the session, and before [`Command::Revoke`].
     Retract {
         /// The component that the session belongs to.
         component: C,

@@ -51,7 +51,7 @@ pub enum Role {
     Watched,
 }
 
-/// An event about the peer that [`Liveness::step`] takes into account.
+/// An event about the peer that [`Liveness::step`] takes into account: a beat or answer of it, news of its process, or time that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A beat or an answer of the peer has come. The peer is lost all the same if its actor is stuck.
@@ -86,7 +86,7 @@ pub enum Verdict {
     Lost(Loss),
 }
 
-/// The reason why a peer counts as dead.
+/// The reason why a peer counts as dead: silence, the end of its process, a stuck actor, or a process that does not know this pair.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Loss {
     /// The peer was not heard within the time-out.

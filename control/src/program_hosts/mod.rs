@@ -20,8 +20,9 @@ use std::time::Duration;
 /// until it has them all.
 pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Limits on the program hosts of one process: their number, the number and time of idle ones, and the number of waiting builds. A
-/// program host is a child process that runs a job's program: builds its graph and runs its coordinators, or on a TaskManager its tasks.
+/// Limits on the program hosts of a JobManager: their number, the number and time of idle ones, and the number of waiting builds. A
+/// program host is a child process that runs a job's program: it builds the graph and runs coordinators. (Slots limit those of
+/// TaskManagers, which run tasks.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of hosts at the same time, including those that are being ended; at least 2, because one place is

@@ -118,7 +118,8 @@ pub struct Registered {
     pub reported: bool,
 }
 
-/// The settings of a ResourceManager, fixed for the life of its leadership.
+/// The settings of a ResourceManager, fixed for the life of its leadership: those of the driver's workers, and when a job without a
+/// leader is removed.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The settings of the workers that a driver starts (in YARN or Kubernetes); `None` if there is no driver: every

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Supply {
     /// Workers are started by others and register at any time (standalone); the SlotManager requests and releases none.
     Passive {
-        /// End of the start-up period (monotonic), before which no shortage is reported.
+        /// End of the start-up period (monotonic), before which no shortage is reported, because workers may still register.
         start_up_until: Duration,
     },
     /// Workers are requested from an external resource system, and released when they are idle.
@@ -36,7 +36,8 @@ pub enum Supply {
     },
 }
 
-/// The settings of a SlotManager, fixed for its life.
+/// The settings of a SlotManager, fixed for its life: where workers come from, the order in which slots are chosen, and how long an
+/// answer overrides reports.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The way in which the cluster gets its workers.

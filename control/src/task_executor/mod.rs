@@ -44,7 +44,7 @@ pub struct Settings {
     /// (`taskmanager.slot.timeout`); does not run while the job's program host is starting.
     pub slot_timeout: Duration,
     /// Time after which the program host of a slot that was given back is killed, with all tasks of its job here, if tasks in
-    /// the slot have not ended.
+    /// the slot have not ended; in production the sum of `task.cancellation.timeout` and `taskmanager.slot.timeout`.
     pub release_timeout: Duration,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
