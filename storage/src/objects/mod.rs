@@ -61,8 +61,8 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn begin(&self, _name: &str) -> Option<Box<dyn ObjectStream>> {
         None
     }
-    /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) always returns
-    /// true.
+    /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) returns true in
+    /// either case.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
