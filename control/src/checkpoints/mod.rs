@@ -158,8 +158,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Makes the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
-    /// `now` (monotonic).
+    /// Makes the coordinator of a job that starts from its beginning, unless [`Checkpoints::restore`] follows. The first periodic
+    /// checkpoint is due one interval after `now` (monotonic).
     pub fn new(config: CheckpointConfig, now: Duration) -> Self {
         Self {
             due: now.saturating_add(config.interval.unwrap_or_default()),

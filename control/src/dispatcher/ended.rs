@@ -67,7 +67,8 @@ impl EndedJobs {
         self.jobs.get(&job)
     }
 
-    /// Remembers a job that has ended. A job must be added once only: a debug build panics otherwise.
+    /// Remembers a job that has ended, and counts its details. Forgets none beyond the limits: [`EndedJobs::take_due`] and
+    /// [`EndedJobs::take_excess_details`] name those. A job must be added once only: a debug build panics otherwise.
     pub fn keep(&mut self, job: JobId, ended: EndedJob) {
         debug_assert!(!self.jobs.contains_key(&job), "job {job} ends once");
         self.jobs.insert(job, ended);

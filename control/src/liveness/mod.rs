@@ -34,8 +34,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the silence after which the watched side must have ended its work: 0.6 of the time-out. So it stops before the
-    /// watching side can declare it dead and start the work elsewhere.
+    /// Returns the silence after which the watched side ends its work: 0.6 of the time-out. So it stops before the watching side can
+    /// declare it dead and start the work elsewhere.
     pub fn fence_after(&self) -> Duration {
         self.timeout.saturating_mul(3) / 5
     }

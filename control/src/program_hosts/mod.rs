@@ -49,7 +49,7 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// A command for the caller, from [`Places::decide`]; commands are carried out in order.
+/// A command for the caller, from [`Places::decide`]: grant or refuse a request, or end a host. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// The request has its place: use the job's host, or start one if it has none.

@@ -27,7 +27,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A command for the caller, as the events of [`ResourceManager`] return it; commands are carried out in order.
+/// A command for the caller, as the events of [`ResourceManager`] return it: a message to the driver, the SlotManager, a TaskExecutor or a
+/// JobMaster. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask the driver (the connection to YARN or Kubernetes) to start a worker of this spec. The outcome is a [`DriverEvent`]
@@ -322,9 +323,9 @@ impl ResourceManager {
     }
 
     /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts): requests
-    /// the missing workers from the driver and cancels requests beyond them. `seen` is the number of additions and removals of
-    /// workers that the SlotManager had seen; ignored if that is not the newest number, because the SlotManager will declare
-    /// again. Without a driver nothing is requested. `now` is monotonic.
+    /// the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond them. `seen`
+    /// is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest number,
+    /// because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,

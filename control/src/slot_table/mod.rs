@@ -67,7 +67,8 @@ pub enum Allocated {
     Already,
 }
 
-/// The reason why [`SlotTable::allocate`] gave no slot; nothing has changed.
+/// The reason why [`SlotTable::allocate`] gave no slot (there is none of that index, it or the allocation is taken, or it is too small);
+/// nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AllocateError {
     /// The table has no slot of that index.

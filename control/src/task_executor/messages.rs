@@ -8,7 +8,8 @@ use model::{
     ResourceManagerId,
 };
 
-/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account.
+/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: of ResourceManagers, JobMasters, program hosts, or
+/// that time has passed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none

@@ -117,8 +117,9 @@ impl Campaign {
         self.events.recv().await
     }
 
-    /// Ends the campaign and gives the lease up, so that a rival need not wait until the lease ends by itself. Returns once that is done;
-    /// if the store does not take it, once the lease has ended by itself.
+    /// Ends the campaign and gives the lease up, so that a rival need not wait until the lease ends by itself: [`Lease::holds`] is false
+    /// from then on. Returns once the store has recorded that, has failed (rivals then wait for the end of the lease), or has not
+    /// answered for the lease duration, after which the lease has ended by itself.
     pub async fn resign(mut self) {
         self.stop.take();
         // The driver has finished in either case.

@@ -80,7 +80,8 @@ pub enum PutNew {
     Exists,
 }
 
-/// The reason why a call of an object store, or its opening, failed.
+/// The reason why a call of an object store (or of an input, output or blob store, which share this type), or its opening, failed: no
+/// room, no answer, no permission, damage, a wrong name or URI, a store without create-if-absent, or another failure of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The disk is full, a quota is used up, or the file would exceed the largest size of the system.
