@@ -54,7 +54,8 @@ pub enum Event {
         reason: String,
     },
     /// The JobLeaderService, which finds the leaders of jobs, has registered this TaskExecutor at a job's JobMaster: slots are
-    /// offered and reports sent to it from now on.
+    /// offered and reports sent to it from now on. A connection to another JobMaster, or under another instance id, is ended before,
+    /// as by [`Event::JobMasterLost`]. If the job is not watched any more, only [`Command::ForgetJob`] follows.
     JobMasterGained {
         /// The job that the event is about.
         job: JobId,
@@ -64,7 +65,7 @@ pub enum Event {
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
-    /// and its slots wait for the next JobMaster.
+    /// which is killed, and its slots wait for the next JobMaster. Ignored unless this JobMaster is connected.
     JobMasterLost {
         /// The job that the event is about.
         job: JobId,

@@ -339,7 +339,7 @@ pub(crate) fn unknown_uri(uri: &str, why: String) -> StoreError {
 /// Returns the path that a `file:` URI (percent-decoded) or a plain path names. Touches no file.
 ///
 /// # Errors
-/// Returns [`StoreError::UnknownUri`] for another scheme, a foreign host, broken percent encoding, or an empty path.
+/// Returns [`StoreError::UnknownUri`] for another scheme, a foreign host, broken percent encoding, an empty path, or one with a NUL.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     let wrong = |why: String| unknown_uri(uri, why);
     let text = uri.trim();
