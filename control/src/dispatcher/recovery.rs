@@ -25,7 +25,7 @@ pub enum Found<'a> {
     Ended(EndedJob),
     /// The log has a record that can't be read and no result, and this Dispatcher owns it now.
     Damaged,
-    /// The log is gone: there is no such job (any more).
+    /// There is no such job (any more): its log is gone, says that the job is forgotten, or counts as none (a ghost).
     Nothing,
     /// Another leader owns the job.
     Superseded,

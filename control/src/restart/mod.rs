@@ -65,8 +65,8 @@ pub struct RestartPolicy {
     /// True if the strategy decides about errors of the program itself ([`PROGRAM_ERRORS`]); false if they fail the job at
     /// once.
     pub program_errors: bool,
-    /// True if the strategy decides about a job that has never had its slots and did not get them in time; false if that fails
-    /// the job at once.
+    /// True if the strategy decides about shortages ([`NO_RESOURCE`]) of a part of the job that was never deployed, because it never had
+    /// all its slots; false if such a shortage fails the job at once.
     pub never_scheduled: bool,
 }
 
