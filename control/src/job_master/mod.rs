@@ -66,7 +66,8 @@ pub struct JobConfig {
     pub checkpoints: CheckpointConfig,
 }
 
-/// A command for the caller, from [`JobCore::take_commands`]; commands are carried out in order.
+/// A command for the caller, from [`JobCore::take_commands`]: to the ResourceManager, TaskExecutors, coordinators, the stores of
+/// checkpoints, the user or the Dispatcher. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Declare to the ResourceManager all slots that the job needs, held ones included. The amounts replace the ones declared

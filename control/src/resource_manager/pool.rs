@@ -49,7 +49,8 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager.
+/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager: a worker was found, started or lost, a
+/// request for one failed, or the external system is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like

@@ -103,7 +103,7 @@ pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFai
 /// The kind of a failure that is a shortage: slots did not come in time, or no place was free for a program host.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
-/// The decision about a failure: restart or not, from [`RestartStrategy::failed`].
+/// The decision about a failure, from [`RestartStrategy::failed`]: restart the failed part of the job, or fail the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Restart the failed part of the job after this delay.

@@ -166,8 +166,8 @@ pub enum Event {
     Tick,
 }
 
-/// A command for the caller, as [`TaskExecutor::step`](super::TaskExecutor::step) and the calls return it; commands are carried
-/// out in order.
+/// A command for the caller, as [`TaskExecutor::step`](super::TaskExecutor::step) and the calls return it: to the ResourceManager,
+/// JobMasters or program hosts, or to end the process. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Send a registration to this ResourceManager; its outcome comes back as one of the `Registration…` events.
