@@ -1,7 +1,8 @@
 //! Ids from one random seed: a pure function, so that cores need no random source.
 
 /// Returns the `n`th 128-bit id of the series that `seed` starts: always the same for the same arguments, distinct for distinct
-/// `n`, and not to be guessed without the seed. Ids of allocations and instances and the nonces of sessions are made with it.
+/// `n`, and not to be guessed by somebody who knows neither the seed nor a whole id of the series (from one, seed and other ids follow:
+/// the ids are no secrets). Ids of allocations and instances are made with it, and nonces of sessions from its low 64 bits.
 pub fn nth_id(seed: u128, n: u64) -> u128 {
     let (high, low) = ((seed >> 64) as u64, seed as u64);
     let first = mix(high ^ mix(n));

@@ -43,7 +43,7 @@ pub(crate) const METADATA: &str = "_metadata";
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
-/// The reason why a checkpoint could not be stored or read.
+/// The reason why a checkpoint or savepoint, or the state in it, could not be stored, copied or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
     /// The object store failed; the error is the store's own.

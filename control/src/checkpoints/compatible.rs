@@ -10,7 +10,7 @@ use thiserror::Error;
 /// program.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
-    /// An operator has state in the snapshot, and no operator of the program has its id.
+    /// An operator has state in the snapshot, and no operator of the program has its id. Not a fault if state may be dropped.
     #[error(
         "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
          (--allowNonRestoredState)"
@@ -19,7 +19,7 @@ pub enum Incompatible {
         /// The operator, with its uid if it had one.
         operator: String,
     },
-    /// The operator is in the program, but no longer declares a state that is in the snapshot.
+    /// The operator is in the program, but no longer declares a state that is in the snapshot. Not a fault if state may be dropped.
     #[error(
         "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
          it (--allowNonRestoredState)"

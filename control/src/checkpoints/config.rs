@@ -3,25 +3,28 @@
 use crate::mutation::Mutation;
 use std::time::Duration;
 
-/// The settings of a job's checkpoints (`execution.checkpointing.*`), fixed for the life of its JobMaster.
+/// The settings of a job's checkpoints (`execution.checkpointing.*`), fixed for the life of its JobMaster: when they are taken, how long
+/// they may take, how many may fail and are kept, and what the report says of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
     pub interval: Option<Duration>,
-    /// The time after its trigger at which a checkpoint that is not complete is aborted and counts as failed.
+    /// The time after its beginning at which a checkpoint or savepoint is aborted and counts as failed, unless all its subtasks have
+    /// acknowledged: storing it then may take longer.
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint.
     pub min_pause: Duration,
     /// The number of failed checkpoints in a row that are tolerated; the next one fails the tasks, about which the restart
-    /// strategy decides. A failed savepoint does not count (that of a stop fails the tasks at once), and a final checkpoint,
-    /// which is tried again, never fails them.
+    /// strategy decides. A failed savepoint does not count (that of a stop fails the tasks at once if its barrier was sent), and a final
+    /// checkpoint, which is tried again, never fails them.
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept (at least 1); older ones are deleted.
     pub retained: usize,
     /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read; false:
     /// it restarts from the newest one only.
     pub falls_back: bool,
-    /// The number of checkpoints whose statistics are kept for users (at least 1).
+    /// The number of checkpoints and savepoints, failed ones included, whose statistics the report lists (at least 1); the oldest are
+    /// dropped first.
     pub history: usize,
     /// URI of the checkpoint directory, only for the report; `None`: checkpoints have no directory, the JobManager keeps their
     /// state.

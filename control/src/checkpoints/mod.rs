@@ -78,11 +78,11 @@ pub enum CheckpointStep {
         /// The names of the objects that stay: those of all complete checkpoints that are kept.
         keep: BTreeSet<String>,
     },
-    /// More checkpoints in a row have failed than are tolerated, or the savepoint of a stop has failed: fail all tasks for this reason.
+    /// More checkpoints in a row have failed than are tolerated, or a stop's savepoint has after its barrier was sent: fail all tasks.
     TooManyFailures(String),
 }
 
-/// All parts of a checkpoint, from which its metadata is made ([`assemble`]).
+/// The number, time and all parts (of subtasks and coordinators) of a checkpoint, from which its metadata is made ([`assemble`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
     /// The number of the checkpoint.
@@ -158,8 +158,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Makes the coordinator of a job that starts from its beginning. The first periodic checkpoint is due one interval after
-    /// `now` (monotonic).
+    /// Makes the coordinator of a job that starts from its beginning, unless [`Checkpoints::restore`] follows. The first periodic
+    /// checkpoint is due one interval after `now` (monotonic).
     pub fn new(config: CheckpointConfig, now: Duration) -> Self {
         Self {
             due: now.saturating_add(config.interval.unwrap_or_default()),
@@ -182,7 +182,7 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the statistics of the checkpoints since this value was made, for users.
+    /// Returns the counts, sizes, durations and newest checkpoints (at most `CheckpointConfig::history`) since this value was made.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -199,7 +199,7 @@ impl Checkpoints {
         self.complete.iter().rev().nth(back).or_else(|| self.latest())
     }
 
-    /// Returns true if the job has periodic checkpoints.
+    /// Returns true if the job has periodic checkpoints (an interval is set).
     pub fn is_periodic(&self) -> bool {
         self.config.interval.is_some()
     }
@@ -425,8 +425,8 @@ impl Checkpoints {
         }
     }
 
-    /// Aborts the checkpoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not being
-    /// stored.
+    /// Aborts the checkpoint or savepoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not
+    /// being stored. Begins none.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &&Pending| !p.is_being_stored() && p.deadline <= now;
         if let Some(pending) = self.pending.as_ref().filter(late) {

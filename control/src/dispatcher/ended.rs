@@ -4,19 +4,21 @@
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limits on how many ended jobs a Dispatcher remembers, and for how long.
+/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first: its stored result and
+    /// details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
     /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
     pub details_bytes_max: u64,
-    /// Time after a job's end at which the job is forgotten, in milliseconds (`jobstore.expiration-time`).
+    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds
+    /// (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }
 
-/// The facts that the Dispatcher keeps in memory about an ended job.
+/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
     /// The terminal state in which the job ended.
@@ -65,7 +67,8 @@ impl EndedJobs {
         self.jobs.get(&job)
     }
 
-    /// Remembers a job that has ended. A job must be added once only: a debug build panics otherwise.
+    /// Remembers a job that has ended, and counts its details. Forgets none beyond the limits: [`EndedJobs::take_due`] and
+    /// [`EndedJobs::take_excess_details`] name those. A job must be added once only: a debug build panics otherwise.
     pub fn keep(&mut self, job: JobId, ended: EndedJob) {
         debug_assert!(!self.jobs.contains_key(&job), "job {job} ends once");
         self.jobs.insert(job, ended);

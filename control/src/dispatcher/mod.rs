@@ -40,11 +40,11 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns true if the cluster runs only one job.
+    /// Returns true if the cluster runs only one job ([`Mode::Application`] and [`Mode::PerJob`]).
     pub fn is_single(self) -> bool {
         self != Self::Session
     }
-    /// Returns the mode's name, for messages.
+    /// Returns the mode's name, `session`, `application` or `per-job`, for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -70,7 +70,7 @@ pub enum Refusal {
     /// A job with this id is being recovered, built or stored, or it is running or ending.
     #[error("it is running already")]
     DuplicateRunning,
-    /// A job with this id has ended in this state, now or under an earlier Dispatcher.
+    /// A job with this id has ended in this state, now or under an earlier Dispatcher, and is still remembered ([`EndedJobs`]).
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
     /// Some vertices have resource specs and the listed ones have none.
@@ -92,13 +92,13 @@ pub enum Refusal {
 pub enum JobPhase {
     /// An earlier Dispatcher left the job, and its log is being read.
     Recovering,
-    /// A child process builds the job's graph.
+    /// A child process builds the job's graph; the id is reserved meanwhile.
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
     /// The job has a runner, the component that starts and watches its JobMaster.
     Running,
-    /// The job has ended, and its end steps are being done.
+    /// The job has ended, and its end steps are being done; after the last one it has no phase.
     Ending,
 }
 
@@ -188,7 +188,8 @@ impl JobTable {
     ///
     /// # Errors
     ///
-    /// Returns the reason why the job is refused; nothing changes then.
+    /// Returns [`Refusal::Closing`], [`Refusal::DuplicateTerminated`], [`Refusal::DuplicateRunning`] or [`Refusal::SingleJob`]; nothing
+    /// changes then.
     pub fn reserve(&mut self, job: JobId, origin: Origin) -> Result<(), Refusal> {
         self.check_id(job, origin)?;
         self.jobs.insert(job, Entry::new(JobPhase::Building));
@@ -201,7 +202,8 @@ impl JobTable {
     ///
     /// # Errors
     ///
-    /// Returns the reason why the job is refused. A reserved id stays reserved then.
+    /// Returns the reason why the job is refused: one of those of [`JobTable::reserve`] (only `Closing` if the id is reserved),
+    /// [`Refusal::Graph`] or [`Refusal::PartialResources`]. A reserved id stays reserved then.
     pub fn admit(&mut self, graph: &JobGraph, origin: Origin) -> Result<(), Refusal> {
         if self.phase(graph.job_id) != Some(JobPhase::Building) {
             self.check_id(graph.job_id, origin)?;
@@ -300,7 +302,7 @@ impl JobTable {
         steps
     }
 
-    /// Refuses all further submissions; jobs that are known go on.
+    /// Refuses all further submissions ([`Refusal::Closing`]), also graphs for ids that are reserved; jobs that are known go on.
     pub fn close(&mut self) {
         self.closing = true;
     }

@@ -31,8 +31,8 @@ impl Operations {
         true
     }
 
-    /// Records the outcome of an operation: a text for the client, or the failure. Beyond 256 ended operations the one that
-    /// ended first is forgotten.
+    /// Records the outcome of an operation that was begun: a text for the client (a savepoint's URI, say), or the failure. Must be called
+    /// once for each. Beyond 256 ended operations the one that ended first is forgotten.
     pub fn end(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         self.known.insert(key, Some(outcome));
         self.ended.push_back(key);

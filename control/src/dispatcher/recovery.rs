@@ -23,9 +23,9 @@ pub enum Found<'a> {
     Running(&'a JobGraph),
     /// The job has ended with this result.
     Ended(EndedJob),
-    /// The log is damaged, and this Dispatcher owns it now.
+    /// The log has a record that can't be read and no result, and this Dispatcher owns it now.
     Damaged,
-    /// The log is gone: there is no such job (any more).
+    /// There is no such job (any more): its log is gone, says that the job is forgotten, or counts as none (a ghost).
     Nothing,
     /// Another leader owns the job.
     Superseded,

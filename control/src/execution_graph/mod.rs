@@ -295,8 +295,8 @@ impl ExecutionGraph {
         }
     }
 
-    /// Records that the subtask's TaskExecutor has confirmed the deployment, from which on it must list the attempt in its
-    /// reports.
+    /// Records that the subtask's TaskExecutor has answered the deployment of the current attempt without refusing it. From then on
+    /// [`ExecutionGraph::listed`] counts the reports that do not list the attempt. Does nothing if there is no such subtask.
     pub fn confirm(&mut self, index: TaskIndex) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             task.confirmed = true;
@@ -314,8 +314,9 @@ impl ExecutionGraph {
         task.missed
     }
 
-    /// Replaces a subtask's attempt by the next one, in state CREATED and without place, counts and cause. To be called when
-    /// the former attempt has ended.
+    /// Replaces a subtask's attempt by the next one (number plus 1), in state CREATED, entered at `now_ms` (Unix milliseconds), and
+    /// without place, counts, metrics and cause. To be called when the former attempt has ended, which is not checked. Does nothing
+    /// if there is no such subtask.
     pub fn renew(&mut self, index: TaskIndex, now_ms: u64) {
         let Some(task) = self.tasks.get_mut(index.0 as usize) else {
             return;
@@ -367,7 +368,7 @@ impl ExecutionGraph {
         self.in_state(ExecutionState::Finished) == self.len()
     }
 
-    /// Returns true if every subtask is FINISHED, CANCELED or FAILED.
+    /// Returns true if the current attempt of every subtask is FINISHED, CANCELED or FAILED.
     pub fn all_ended(&self) -> bool {
         let ended = self.in_state(ExecutionState::Finished)
             + self.in_state(ExecutionState::Canceled)
@@ -384,7 +385,8 @@ impl ExecutionGraph {
             .collect()
     }
 
-    /// Returns every vertex with the current attempt of every subtask, as REST shows them.
+    /// Returns every vertex with the current attempt of every subtask (id, state and its times, place, counts, metrics, failure), as REST
+    /// shows them.
     pub fn details(&self) -> Vec<VertexDetails> {
         let vertices = self.graph.vertices.iter().enumerate();
         vertices

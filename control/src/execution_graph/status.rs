@@ -5,7 +5,8 @@ use model::JobStatus;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The error of a change of a job's state that is not allowed; nothing has changed.
+/// The error of a change of a job's state that is not allowed: out of FINISHED, CANCELED, FAILED or SUSPENDED, into the state that the
+/// job is in, or against the order (such as FAILING to CANCELLING). Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a job can't go from {from} to {to}")]
 pub struct IllegalTransition {
@@ -16,8 +17,8 @@ pub struct IllegalTransition {
 }
 
 /// A job's state, and when it last entered each state, in Unix milliseconds. Only `advance` changes the state: a change that is
-/// not allowed, such as from RESTARTING to FINISHED, is refused with `IllegalTransition` and changes nothing. A globally
-/// terminal state is never left.
+/// not allowed, such as from RESTARTING to FINISHED, is refused with `IllegalTransition` and changes nothing. FINISHED,
+/// CANCELED, FAILED and SUSPENDED are never left.
 #[derive(Debug, Clone)]
 pub struct StatusMachine {
     current: JobStatus,
@@ -44,7 +45,8 @@ impl StatusMachine {
         &self.entered
     }
 
-    /// Returns true if the job may change from its current state to `to`.
+    /// Returns true if the job may change from its current state to `to`, so that [`StatusMachine::advance`] would succeed. False for the
+    /// current state itself; nothing changes.
     pub fn may(&self, to: JobStatus) -> bool {
         follows(self.current, to)
     }

@@ -10,13 +10,14 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of subtasks of all vertices of one job together.
+/// Maximum number of subtasks of all vertices of one job together; [`check`] refuses a graph with more ([`GraphError::TooLarge`]).
 pub const SUBTASKS_MAX: u64 = 1_000_000;
-/// Highest maximum parallelism (number of key groups) of a vertex, and so its highest parallelism: 32,768, as in Flink.
+/// Highest maximum parallelism (number of key groups) of a vertex, and so its highest parallelism: 32,768, as in Flink. [`check`] refuses
+/// a graph with a higher one ([`GraphError::TooLarge`]).
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
-/// Maximum length of a job's name in bytes; the name is in every list of jobs.
+/// Maximum length of a job's name in bytes, because the name is in every list of jobs; [`check`] refuses a graph with a longer one.
 pub const NAME_BYTES_MAX: u64 = 1_024;
-/// Maximum number of vertices of one job; ten times as many edges are allowed.
+/// Maximum number of vertices of one job; ten times as many edges are allowed. [`check`] refuses a graph with more.
 pub const VERTICES_MAX: usize = 10_000;
 
 /// The reason why a graph cannot be run as a job, from [`check`].
@@ -25,7 +26,7 @@ pub enum GraphError {
     /// The graph has no vertices.
     #[error("it has no vertices")]
     Empty,
-    /// A number or size in the graph exceeds its bound.
+    /// The number of vertices, edges, subtasks, bytes of the name, or key groups of a vertex exceeds its bound.
     #[error("it has {found} {what}, at most {max} are allowed")]
     TooLarge {
         /// The noun for the things counted, in the plural.
@@ -72,7 +73,7 @@ pub enum GraphError {
 /// [`partial_resources`].
 ///
 /// # Errors
-/// Returns the first fault found.
+/// Returns the first fault found, of sizes first, then of nodes, vertices and edges.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;

@@ -203,10 +203,10 @@ impl JobCore {
         })
     }
 
-    /// Returns true while tasks may still read the snapshot (a savepoint or retained checkpoint) that the job was started from:
-    /// the job has no complete checkpoint of its own yet, or a task or the coordinators are being restored. A region that
-    /// waited for slots can be deployed from the snapshot while another region's final checkpoint is being stored, and still
-    /// read it when that is complete.
+    /// Returns true while tasks may still read the snapshot (a savepoint or retained checkpoint) that the job was started from: the job
+    /// has no complete checkpoint of its own yet, or tasks or coordinators are being started (then true for any job). A region that waited
+    /// for slots can be deployed from the snapshot while another region's final checkpoint is being stored, and still read it when that is
+    /// complete.
     pub fn needs_start_snapshot(&self) -> bool {
         let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
         self.checkpoints.started_from_latest().is_some()
@@ -214,8 +214,8 @@ impl JobCore {
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
-    /// Returns the names of the objects (stored files) of all complete checkpoints that the job keeps, their metadata objects
-    /// included.
+    /// Returns the names of the objects (stored files) of all complete checkpoints that the job keeps, with their metadata objects and
+    /// those of checkpoints that were passed over as unreadable.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()
     }
@@ -426,9 +426,9 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's acknowledgement that its `part` of the checkpoint is stored; with the last one the checkpoint's
-    /// metadata is stored. If the part comes too late, or from a superseded attempt, its objects (stored files of state) are
-    /// deleted.
+    /// Handles a subtask's acknowledgement that its `part` of the checkpoint is stored; with the last one the command follows that
+    /// stores the checkpoint or savepoint. If the part comes too late, repeatedly, or from a superseded attempt, those of its objects
+    /// (stored files of state) that no checkpoint refers to are deleted.
     pub fn acknowledged(
         &mut self,
         now: Now,
@@ -454,8 +454,8 @@ impl JobCore {
     }
 
     /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On
-    /// success the checkpoint is complete; otherwise it has failed. Regions whose restart had to wait for the outcome start
-    /// again at the next [`JobCore::tick`].
+    /// success the checkpoint is complete and its tasks are notified; otherwise it is aborted and counts as failed. Regions whose restart
+    /// had to wait for the outcome start again at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

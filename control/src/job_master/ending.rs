@@ -133,7 +133,8 @@ impl JobCore {
     }
 
     /// Suspends the job (SUSPENDED): this JobMaster gives it up without cancelling its tasks, because its leadership ends,
-    /// and another one will take the job over. No timer runs any more. Does nothing if the job has ended for good.
+    /// and another one will take the job over. No timer runs any more; the only command is [`Command::StatusChanged`], so savepoints
+    /// that were asked for get no answer. Does nothing if the job has ended for good.
     pub fn suspend(&mut self, now: Now) {
         self.timers.clear();
         self.advance_status(JobStatus::Suspended, now);

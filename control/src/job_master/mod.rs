@@ -42,13 +42,14 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-/// The settings of one job under one JobMaster, fixed for the JobMaster's life.
+/// The settings of one job under one JobMaster, fixed for the JobMaster's life: restarts, the wait for slots, checkpoints, ids.
 #[derive(Debug, Clone)]
 pub struct JobConfig {
     /// The restart strategy of the job, and the kinds of failures that it is asked about; others fail the job at once.
     pub restart: RestartPolicy,
-    /// Maximum time a region (tasks that start together) waits for slots (`slot.request.timeout`); after that the region fails,
-    /// unless the job is bounded and another region runs, whose slots will become free.
+    /// Maximum time a region (tasks that start together) waits for slots (`slot.request.timeout`); after that the region fails, about
+    /// which the restart strategy decides. If the job is bounded and another region runs, whose slots will become free, the
+    /// region waits as long again instead.
     pub slot_timeout: Duration,
     /// Maximum number of failures, at least 1, that the job's details show, the newest first (`web.exception-history-size`).
     pub history: usize,
@@ -57,7 +58,7 @@ pub struct JobConfig {
     pub graph_id: u64,
     /// Seed of the random numbers for the jitter of restart delays.
     pub seed: u64,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time at which the Dispatcher began to run the job (its submission, or its recovery by a later leader), in Unix milliseconds.
     pub initialized_ms: u64,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,
@@ -65,7 +66,8 @@ pub struct JobConfig {
     pub checkpoints: CheckpointConfig,
 }
 
-/// A command for the caller, from [`JobCore::take_commands`]; commands are carried out in order.
+/// A command for the caller, from [`JobCore::take_commands`]: to the ResourceManager, TaskExecutors, coordinators, the stores of
+/// checkpoints, the user or the Dispatcher. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Declare to the ResourceManager all slots that the job needs, held ones included. The amounts replace the ones declared
@@ -127,11 +129,12 @@ pub enum Command {
         metadata: Arc<CheckpointMetadata>,
     },
     /// Answer the user whose savepoint, stop or checkpoint was asked for ([`JobCore::take_savepoint`]): it is complete, or will
-    /// never be. For a stop this comes when the job has finished.
+    /// never be. The success of a stop comes only when the job has finished; if it does not finish, this is an error that names the
+    /// complete savepoint.
     SavepointEnded {
         /// The number of the request.
         number: u64,
-        /// The URI of the savepoint's folder (for a checkpoint its number), or the reason why there is none.
+        /// The URI of the savepoint's folder (for a checkpoint its number as text), or the reason of the failure.
         outcome: Result<String, String>,
     },
     /// Tell subtasks on one TaskExecutor how a checkpoint has ended. If it is complete their sinks commit, so all of them must
@@ -377,8 +380,8 @@ impl JobCore {
         }
     }
 
-    /// Returns the time of the submission, that of the end (`None` until the job has ended for good), and that of the latest
-    /// change of the job or a subtask, all in Unix milliseconds.
+    /// Returns the time at which the Dispatcher began to run the job (submission or recovery), that of the end (`None` until the job has
+    /// ended for good), and that of the latest change of state of the job or a subtask, all in Unix milliseconds.
     pub fn times(&self) -> (u64, Option<u64>, u64) {
         let entered = self.status.entered();
         let ended = self.status().is_globally_terminal();

@@ -31,7 +31,8 @@ pub struct SavepointRequest {
 /// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// The job is not RUNNING (it is in this state), or has a task that neither runs nor has finished nor is about to run.
+    /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any
+    /// more. Tasks that are being deployed or initialised are no reason.
     #[error(
         "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
     )]

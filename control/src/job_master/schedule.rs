@@ -140,9 +140,9 @@ impl JobCore {
         self.enter_phase(region, Phase::Active);
     }
 
-    /// Handles a TaskExecutor's answer to [`Command::Deploy`]: the attempts that it refused, which fail with their causes, or
-    /// (`Err`) the reason why the whole call failed. In the latter case all `attempts` fail, and those that may run there are
-    /// cancelled. The restart strategy decides what follows.
+    /// Handles a TaskExecutor's answer to [`Command::Deploy`]: the attempts that it refused, which fail with their causes (the others
+    /// count as confirmed: its reports must list them from now on), or (`Err`) the reason why the whole call failed. In the latter case
+    /// all `attempts` that have not ended fail, and are cancelled there in case they run. The restart strategy decides what follows.
     pub fn deploy_answered(
         &mut self,
         now: Now,
@@ -194,7 +194,7 @@ impl JobCore {
 
     /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region
     /// is deployed. If there was no place for the program host (kind [`NO_RESOURCE`]), the region gives its slots back and
-    /// tries again after 5 s. On another failure the region fails.
+    /// tries again after 5 s. On another failure the region fails, and the restart strategy decides what follows.
     pub fn coordinators_started(
         &mut self,
         now: Now,

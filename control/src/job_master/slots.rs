@@ -38,9 +38,9 @@ impl JobCore {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none), and deploys
-    /// regions that are complete with them. Returns the accepted allocations, also those that were accepted before; the
-    /// TaskExecutor frees the others.
+    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none, and none that it has
+    /// freed before is taken), and deploys regions that are complete with them. Returns the accepted allocations, also those that
+    /// were accepted before; the TaskExecutor frees the others.
     ///
     /// `data_address` is where the job's program host on that TaskExecutor exchanges records. If it differs from that of an
     /// offered slot that the job holds already, the host was replaced, and the slot's tasks fail.
@@ -154,9 +154,10 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that
-    /// lack slots fail with this message (kind [`NO_RESOURCE`], about which the restart strategy decides), unless the job is
-    /// bounded and another region runs, whose slots will become free. Ignored if the job is ending.
+    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that idle
+    /// slots of later ones complete get these and are deployed; those that still lack slots fail with this message (kind
+    /// [`NO_RESOURCE`], about which the restart strategy decides), unless the job is bounded and another region runs, whose slots will
+    /// become free. Ignored unless the job is RUNNING or RESTARTING.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

@@ -162,7 +162,7 @@ impl Job {
         self.job_master.is_some_and(|c| c.number == number)
     }
 
-    /// Returns true if the JobMaster with this session is connected.
+    /// Returns true if the JobMaster with this session is connected; false if none or another one is.
     pub fn is_connected_to(&self, id: JobMasterId) -> bool {
         self.job_master.is_some_and(|c| c.id == id)
     }
@@ -180,7 +180,8 @@ impl Job {
         self.tasks.insert(attempt, task);
     }
 
-    /// Removes a task that never started, and reports nothing to the JobMaster. Returns false if the task was not here.
+    /// Removes a task that never started (which is not checked), and reports nothing to the JobMaster. Returns false if the task was
+    /// not here.
     pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
         self.tasks.remove(&attempt).is_some()
     }

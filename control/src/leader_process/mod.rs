@@ -86,8 +86,8 @@ impl HandOver {
     }
 
     /// Records that leadership was granted under `session`: a running process is stopped, and the new one is started when that
-    /// has ended, at once if none runs. Ignored if the session is not newer than all earlier ones, or after
-    /// [`HandOver::close`].
+    /// has ended, at once if none runs. A process of an earlier session that still waits to be started never is. Ignored if the
+    /// session is not newer than all earlier ones, or after [`HandOver::close`].
     pub fn granted(&mut self, session: LeaderSession) {
         if self.closing || self.newest.is_some_and(|newest| newest >= session) {
             return;

@@ -27,8 +27,8 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
     JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
 }
 
-/// A command for the caller, as the events of [`Leaderships`] return it; commands are carried out in order. `C` names
-/// components.
+/// A command for the caller, as the events of [`Leaderships`] return it: grant or revoke a component's leadership, or publish or withdraw
+/// its address. Commands are carried out in order. `C` names components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<C> {
     /// Tell the component that it leads under this session.
@@ -53,7 +53,8 @@ pub enum Command<C> {
         /// The session that leads.
         session: LeaderSession,
     },
-    /// Withdraw the component's published address, because the session has ended.
+    /// Withdraw the component's published address, because the lease is lost or the component has withdrawn. Given only after
+    /// [`Command::Publish`] for the session, and before [`Command::Revoke`].
     Retract {
         /// The component that the session belongs to.
         component: C,

@@ -10,7 +10,8 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`).
+/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`): the interval of beats, the silence
+/// after which the other counts as dead, and the time after which its actor counts as stuck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Interval between two beats (`heartbeat.interval`).
@@ -33,8 +34,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the silence after which the watched side must have ended its work: 0.6 of the time-out. So it stops before the
-    /// watching side can declare it dead and start the work elsewhere.
+    /// Returns the silence after which the watched side ends its work: 0.6 of the time-out. So it stops before the watching side can
+    /// declare it dead and start the work elsewhere.
     pub fn fence_after(&self) -> Duration {
         self.timeout.saturating_mul(3) / 5
     }
@@ -45,12 +46,12 @@ impl Limits {
 pub enum Role {
     /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
     Watching,
-    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost after
-    /// the time-out.
+    /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost when none comes
+    /// within the time-out or the peer's actor is stuck.
     Watched,
 }
 
-/// An event about the peer that [`Liveness::step`] takes into account.
+/// An event about the peer that [`Liveness::step`] takes into account: a beat or answer of it, news of its process, or time that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A beat or an answer of the peer has come. The peer is lost all the same if its actor is stuck.
@@ -85,7 +86,7 @@ pub enum Verdict {
     Lost(Loss),
 }
 
-/// The reason why a peer counts as dead.
+/// The reason why a peer counts as dead: silence, the end of its process, a stuck actor, or a process that does not know this pair.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Loss {
     /// The peer was not heard within the time-out.

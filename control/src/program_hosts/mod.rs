@@ -20,12 +20,13 @@ use std::time::Duration;
 /// until it has them all.
 pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
 
-/// Limits on the number of program hosts of one process. A program host is a child process that runs a job's program: builds
-/// its graph and runs its coordinators, or on a TaskManager its tasks.
+/// Limits on the program hosts of a JobManager: their number, the number and time of idle ones, and the number of waiting builds. A
+/// program host is a child process that runs a job's program: it builds the graph and runs coordinators. (Slots limit those of
+/// TaskManagers, which run tasks.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of hosts at the same time, including those that are being ended; at least 2,
-    /// because one place is reserved for builds.
+    /// Maximum number of hosts at the same time, including those that are being ended; at least 2, because one place is
+    /// reserved for builds. A request beyond it waits until a host ends, and is refused at its deadline.
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
     pub idle: usize,
@@ -48,7 +49,7 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// A command for the caller, from [`Places::decide`]; commands are carried out in order.
+/// A command for the caller, from [`Places::decide`]: grant or refuse a request, or end a host. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// The request has its place: use the job's host, or start one if it has none.

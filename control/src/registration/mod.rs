@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Pauses between attempts to register at a leader, a ResourceManager or JobMaster (`cluster.registration.*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
-    /// Pause after the first failure; doubles with each further failure in a row.
+    /// Pause after the first failure, and after the loss of a leader that had accepted; doubles with each further failure in a row.
     pub first: Duration,
     /// Upper bound of the pause after failures.
     pub max: Duration,

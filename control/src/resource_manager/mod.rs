@@ -27,7 +27,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A command for the caller, as the events of [`ResourceManager`] return it; commands are carried out in order.
+/// A command for the caller, as the events of [`ResourceManager`] return it: a message to the driver, the SlotManager, a TaskExecutor or a
+/// JobMaster. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask the driver (the connection to YARN or Kubernetes) to start a worker of this spec. The outcome is a [`DriverEvent`]
@@ -70,15 +71,16 @@ pub enum Command {
     /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason. The list
     /// is complete and replaces the one before.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
-    /// Close the connection to the job's registered JobMaster and drop the requirements that it declared; the job keeps its
-    /// slots and is still watched.
+    /// Close the connection to the job's registered JobMaster, telling it the reason, and drop the requirements that it declared; the job
+    /// keeps its slots and is still watched.
     CloseJob {
         /// The job concerned.
         job_id: JobId,
         /// The reason, for the JobMaster and the log.
         reason: String,
     },
-    /// The job has ended or had no leader for too long: drop its requirements, free its slots and stop watching its leader.
+    /// The job has ended or had no leader for the job time-out: drop its requirements, free its slots and stop watching its leader. Its
+    /// JobMaster is not told.
     RemoveJob {
         /// The job concerned.
         job_id: JobId,
@@ -117,7 +119,8 @@ pub struct Registered {
     pub reported: bool,
 }
 
-/// The settings of a ResourceManager, fixed for the life of its leadership.
+/// The settings of a ResourceManager, fixed for the life of its leadership: those of the driver's workers, and when a job without a
+/// leader is removed.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The settings of the workers that a driver starts (in YARN or Kubernetes); `None` if there is no driver: every
@@ -197,8 +200,8 @@ impl ResourceManager {
         self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
     }
 
-    /// Returns the text of the last failure to start a worker, or of the driver's loss of its external system, for messages
-    /// about missing workers; `None` if there was none in this leadership.
+    /// Returns the text of the last failure to start a worker (a failed request, or a worker that ended or did not register in time), or
+    /// of the driver's loss of its external system, for messages about missing workers; `None` if there was none in this leadership.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
@@ -320,9 +323,9 @@ impl ResourceManager {
     }
 
     /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts): requests
-    /// the missing workers from the driver and cancels requests beyond them. `seen` is the number of additions and removals of
-    /// workers that the SlotManager had seen; ignored if that is not the newest number, because the SlotManager will declare
-    /// again. Without a driver nothing is requested. `now` is monotonic.
+    /// the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond them. `seen`
+    /// is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest number,
+    /// because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,
@@ -340,7 +343,7 @@ impl ResourceManager {
     }
 
     /// Handles an event of the driver: workers that were started or found become known, failed ones are requested again after a
-    /// pause, and a lost worker's registration is closed. `now` is monotonic.
+    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
@@ -392,9 +395,9 @@ impl ResourceManager {
         self.nodes.blocked()
     }
 
-    /// Handles that time has passed: removes jobs without a leader for too long, ends blocks, gives up workers that did not
-    /// register in time, and requests missing ones whose pause is over. To be called at regular intervals. `now` is
-    /// monotonic.
+    /// Handles that time has passed: removes jobs without a leader for the job time-out, ends blocks, releases workers that did not
+    /// register in time (each counts as a failed start), and requests missing workers if no pause runs. To be called at regular
+    /// intervals. `now` is monotonic.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = self.jobs_timed_out(now);
         if self.nodes.expire(now) {

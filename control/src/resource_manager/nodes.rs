@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Maximum number of nodes that are blocked at the same time.
+/// Maximum number of nodes that are blocked at the same time; blocking another one is refused with [`TooManyBlocked`] until a block
+/// ends.
 pub const BLOCKED_MAX: usize = 10_000;
 
 /// The error that [`BLOCKED_MAX`] other nodes are blocked already; nothing has changed.

@@ -18,7 +18,8 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// The settings of the workers that a ResourceManager with a driver requests.
+/// The settings of the workers that a ResourceManager with a driver requests: pauses and limits after failed starts, the time-outs of
+/// registrations and late workers, and a worker's default spec.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// Pause after the first failure to start a worker, before missing ones are requested again
@@ -48,7 +49,8 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager.
+/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager: a worker was found, started or lost, a
+/// request for one failed, or the external system is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like
@@ -85,7 +87,8 @@ pub enum DriverEvent {
         /// Reason as text, for messages.
         cause: String,
     },
-    /// A worker has ended, or its node is lost; counts as a failed start if the worker had not registered.
+    /// A worker has ended, or its node is lost: its registration, if it has one, is closed and its TaskExecutor told to end. Counts as a
+    /// failed start if the worker had not registered.
     Lost {
         /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,

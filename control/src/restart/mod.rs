@@ -65,8 +65,8 @@ pub struct RestartPolicy {
     /// True if the strategy decides about errors of the program itself ([`PROGRAM_ERRORS`]); false if they fail the job at
     /// once.
     pub program_errors: bool,
-    /// True if the strategy decides about a job that has never had its slots and did not get them in time; false if that fails
-    /// the job at once.
+    /// True if the strategy decides about shortages ([`NO_RESOURCE`]) of a part of the job that was never deployed, because it never had
+    /// all its slots; false if such a shortage fails the job at once.
     pub never_scheduled: bool,
 }
 
@@ -103,12 +103,13 @@ pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFai
 /// The kind of a failure that is a shortage: slots did not come in time, or no place was free for a program host.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
-/// The decision about a failure: restart or not, from [`RestartStrategy::failed`].
+/// The decision about a failure, from [`RestartStrategy::failed`]: restart the failed part of the job, or fail the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Restart the failed part of the job after this delay.
     RestartAfter(Duration),
-    /// Restart nothing: the whole job fails.
+    /// Restart nothing: the whole job fails, because the failure is not recoverable, the policy excludes its kind, or the strategy
+    /// allows no more restarts.
     GiveUp,
 }
 

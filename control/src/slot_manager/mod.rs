@@ -138,10 +138,10 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Applies a TaskExecutor's full slot report; a slot about which the TaskExecutor was asked or answered less than
-    /// [`Settings::settle`] ago keeps its state. Ignored if the TaskExecutor is not registered. Returns a [`Command::FreeSlot`]
-    /// for each reported slot of a removed job: an earlier command was lost, or the job got the slot after its removal. `now`
-    /// is monotonic.
+    /// Applies a TaskExecutor's full slot report, if it is registered. A slot with a pending request keeps its state, and so does one
+    /// about which the TaskExecutor was asked or answered less than [`Settings::settle`] ago. In any case returns a
+    /// [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got the slot after its
+    /// removal. `now` is monotonic.
     pub fn report(
         &mut self,
         now: Duration,
@@ -269,15 +269,16 @@ impl SlotManager {
         .collect()
     }
 
-    /// Replaces the set of blocked nodes (host names): no new slots on them are given to jobs; held slots stay.
+    /// Replaces the set of blocked nodes (host names, spelled as the workers register them): no new slots on them are given to jobs; held
+    /// slots stay. Nodes that are no longer in the set count as usable again from the next check on.
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
         self.workers.block_hosts(hosts.into_iter().collect());
         self.dirty = true;
     }
 
     /// Replaces the set of worker specs that the external resource system can never provide, each with the reason. The next
-    /// [`SlotManager::check`] reports this to the JobMasters of the jobs that need one of them, instead of only after
-    /// `slot.request.timeout`.
+    /// [`SlotManager::check`] reports the shortage ([`Command::TellLack`]) for the jobs that miss slots of one of them, at the earliest
+    /// 0.5 s after their shortage began, instead of only after `slot.request.timeout`.
     pub fn refuse_workers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
@@ -445,7 +446,7 @@ impl SlotManager {
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
     }
 
-    /// Returns the numbers of workers and slots, for REST.
+    /// Returns the numbers of registered and of blocked workers, of all their slots and of the free ones, for REST.
     pub fn overview(&self) -> Overview {
         let (workers, slots, free_slots) = self.workers.totals();
         let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Supply {
     /// Workers are started by others and register at any time (standalone); the SlotManager requests and releases none.
     Passive {
-        /// End of the start-up period (monotonic), before which no shortage is reported.
+        /// End of the start-up period (monotonic), before which no shortage is reported, because workers may still register.
         start_up_until: Duration,
     },
     /// Workers are requested from an external resource system, and released when they are idle.
@@ -27,15 +27,17 @@ pub enum Supply {
         /// Time after which an idle TaskManager is released
         /// (`resourcemanager.taskmanager-timeout`).
         idle_timeout: Duration,
-        /// Maximum number of slots of the cluster, beyond which no workers are requested (`slotmanager.number-of-slots.max`);
-        /// `None`: no bound.
+        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is
+        /// requested that would exceed it, so that jobs wait and their shortage is reported. `None`: no bound.
         slots_max: Option<u32>,
-        /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`).
+        /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`): so many are never released, and
+        /// missing ones are requested while any job has requirements.
         redundant: u32,
     },
 }
 
-/// The settings of a SlotManager, fixed for its life.
+/// The settings of a SlotManager, fixed for its life: where workers come from, the order in which slots are chosen, and how long an
+/// answer overrides reports.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The way in which the cluster gets its workers.
@@ -67,10 +69,13 @@ pub enum Command {
         /// The allocation to end.
         allocation_id: AllocationId,
     },
-    /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts.
+    /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts. With passive supply: all
+    /// registered usable slots, those of other jobs included, would not suffice (0.5 s after the shortage began, and after the start-up
+    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no worker can ever offer such a slot.
     TellLack(Lack),
     /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that
-    /// another job can run with them.
+    /// another job can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job that frees nothing is asked
+    /// again after 15 s.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
@@ -110,7 +115,8 @@ pub struct SlotRequest {
     pub profile: ResourceProfile,
 }
 
-/// A job's shortage, to be reported to its JobMaster: requirements that can't be met.
+/// A job's shortage, to be reported to its JobMaster: requirements that can't be met (not: that only wait for other jobs to end). See
+/// [`Command::TellLack`] for when that is the case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
     /// The job with the shortage.
@@ -133,7 +139,7 @@ pub enum Refusal {
     NotKnown,
 }
 
-/// Numbers of workers and slots, for REST.
+/// The numbers of workers and slots of a SlotManager, for REST: registered workers, their slots, and how many of each are blocked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
     /// Number of registered workers.

@@ -47,7 +47,7 @@ pub struct Slot {
     /// report.
     pub state: SlotState,
     /// Time (monotonic) of the last request or answer about the slot. Reports that arrive within
-    /// [`Settings::settle`](super::Settings::settle) after it are ignored, because they may have been made before.
+    /// [`Settings::settle`](super::Settings::settle) after it do not change the slot, because they may have been made before.
     pub settled_at: Duration,
 }
 
@@ -246,8 +246,8 @@ impl Workers {
         Some(worker)
     }
 
-    /// Marks a worker as being released: none of its slots is given to a job any more. The worker stays until it is
-    /// removed. Does nothing if it is not registered.
+    /// Marks a worker as being released, which is never taken back: none of its slots is given to a job any more. Sends nothing;
+    /// the worker stays until it is removed. Does nothing if it is not registered.
     pub fn release(&mut self, instance_id: InstanceId) {
         self.change(instance_id, |worker| worker.releasing = true);
     }
@@ -345,9 +345,9 @@ impl Workers {
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Applies a worker's full slot report; slots that were not known are added. A slot that was set less than `settle` ago or
-    /// has a pending request keeps its state, because the report may have been made before. Returns true if anything changed;
-    /// false, too, if the worker is not registered. `now` is monotonic.
+    /// Applies a worker's full slot report; slots that were not known are added, and known ones that it does not list stay as they
+    /// are. A slot that was set less than `settle` ago or has a pending request keeps its state, because the report may have been made
+    /// before. Returns true if anything changed; false, too, if the worker is not registered. `now` is monotonic.
     pub fn reconcile(
         &mut self,
         now: Duration,

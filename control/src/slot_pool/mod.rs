@@ -327,9 +327,9 @@ impl SlotPool {
         }
     }
 
-    /// Compares the allocations that a TaskExecutor's full report has listed with the pool. Returns the held slots on that
-    /// TaskExecutor that `strikes` reports in a row have not listed; the caller removes them. Empty if the TaskExecutor is not
-    /// registered.
+    /// Counts, for each held slot on a TaskExecutor, the full reports in a row that did not list it; `listed` is what the newest
+    /// report lists. Returns the slots that `strikes` reports in a row have not listed; the caller removes them. Empty if the
+    /// TaskExecutor is not registered.
     pub fn reconcile(
         &mut self,
         resource: &ResourceId,
@@ -398,8 +398,9 @@ impl SlotPool {
         }
     }
 
-    /// Makes a held slot, in which nothing runs, serve the shared slot `to`, which no slot serves. The shared slot that it
-    /// served is missing one then, unless it is retired (everything in it has finished). Does nothing if the slot is not held.
+    /// Makes a held slot, in which nothing runs, serve the shared slot `to`, which no slot serves and whose profile it fulfils (the
+    /// caller's duty). The shared slot that it served is missing one then, unless it is retired (everything in it has finished). Does
+    /// nothing if the slot is not held.
     pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
         let Some(held) = self.held.get_mut(&allocation) else {
             return;

@@ -46,7 +46,7 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
-    /// `taskmanager.slot.timeout`.
+    /// `taskmanager.slot.timeout`, which begins anew when the job's program host has started.
     Inactive,
     /// The connected JobMaster has accepted the slot.
     Active,
@@ -67,7 +67,8 @@ pub enum Allocated {
     Already,
 }
 
-/// The reason why [`SlotTable::allocate`] gave no slot; nothing has changed.
+/// The reason why [`SlotTable::allocate`] gave no slot (there is none of that index, it or the allocation is taken, or it is too small);
+/// nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AllocateError {
     /// The table has no slot of that index.
@@ -168,8 +169,8 @@ impl SlotTable {
         u32::try_from(*self.by_allocation.get(&allocation)?).ok()
     }
 
-    /// Sets the phase of an allocated slot, also to the one that it has; its time in that phase starts at `now` (monotonic).
-    /// Returns false, without a change, if no slot has this allocation.
+    /// Sets the phase of an allocated slot, whichever it has (also to the same one); its time in that phase starts at `now`
+    /// (monotonic). Returns false, without a change, if no slot has this allocation.
     pub fn set_phase(&mut self, now: Duration, allocation: AllocationId, phase: Phase) -> bool {
         let at = self.by_allocation.get(&allocation).copied();
         let held = at.and_then(|at| self.slots.get_mut(at)?.held.as_mut());

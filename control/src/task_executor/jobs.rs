@@ -7,7 +7,8 @@ use model::job::TaskStateUpdate;
 use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
-/// The result of [`TaskExecutor::deploy`] for a deployment that was accepted, at least in part.
+/// The result of [`TaskExecutor::deploy`] for a deployment that was not refused as a whole: the tasks that are accepted (perhaps none) and
+/// those that are refused one by one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
     /// Number of the launch of the program host (the process that runs the job's tasks) that takes the tasks.

@@ -8,7 +8,8 @@ use model::{
     ResourceManagerId,
 };
 
-/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account.
+/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: of ResourceManagers, JobMasters, program hosts, or
+/// that time has passed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none
@@ -53,7 +54,8 @@ pub enum Event {
         reason: String,
     },
     /// The JobLeaderService, which finds the leaders of jobs, has registered this TaskExecutor at a job's JobMaster: slots are
-    /// offered and reports sent to it from now on.
+    /// offered and reports sent to it from now on. A connection to another JobMaster, or under another instance id, is ended before,
+    /// as by [`Event::JobMasterLost`]. If the job is not watched any more, only [`Command::ForgetJob`] follows.
     JobMasterGained {
         /// The job that the event is about.
         job: JobId,
@@ -63,7 +65,7 @@ pub enum Event {
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
-    /// and its slots wait for the next JobMaster.
+    /// which is killed, and its slots wait for the next JobMaster. Ignored unless this JobMaster is connected.
     JobMasterLost {
         /// The job that the event is about.
         job: JobId,
@@ -158,13 +160,14 @@ pub enum Event {
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// Time has passed: registrations, offers and reports whose pause is over are repeated, and slots whose time is over are
-    /// freed.
+    /// Time has passed: registrations, offers and reports whose pause is over are repeated, slots that nobody accepted in time are
+    /// freed, program hosts whose slots were not released in time are killed, and the process ends ([`Command::Fail`]) if it was
+    /// unregistered for too long.
     Tick,
 }
 
-/// A command for the caller, as [`TaskExecutor::step`](super::TaskExecutor::step) and the calls return it; commands are carried
-/// out in order.
+/// A command for the caller, as [`TaskExecutor::step`](super::TaskExecutor::step) and the calls return it: to the ResourceManager,
+/// JobMasters or program hosts, or to end the process. Commands are carried out in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Send a registration to this ResourceManager; its outcome comes back as one of the `Registration…` events.

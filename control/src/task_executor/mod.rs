@@ -37,14 +37,14 @@ pub struct Settings {
     pub slots: Vec<ResourceProfile>,
     /// Pauses between attempts to register (`cluster.registration.*`).
     pub registration: Pauses,
-    /// Maximum time without a registration at a ResourceManager; then the process ends with an error
-    /// (`taskmanager.registration.timeout`).
+    /// Maximum time without a registration at a ResourceManager, from the start or the loss of the last one on; then the process ends
+    /// with an error (`taskmanager.registration.timeout`).
     pub registration_timeout: Duration,
     /// Time after which a slot that no JobMaster accepts, or whose loss no JobMaster confirms, is freed
-    /// (`taskmanager.slot.timeout`).
+    /// (`taskmanager.slot.timeout`); does not run while the job's program host is starting.
     pub slot_timeout: Duration,
     /// Time after which the program host of a slot that was given back is killed, with all tasks of its job here, if tasks in
-    /// the slot have not ended.
+    /// the slot have not ended; in production the sum of `task.cancellation.timeout` and `taskmanager.slot.timeout`.
     pub release_timeout: Duration,
     /// A rule that a simulation breaks on purpose; [`Mutation::None`] in production.
     pub mutation: Mutation,

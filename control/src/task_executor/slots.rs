@@ -14,7 +14,8 @@ impl TaskExecutor {
     ///
     /// # Errors
     ///
-    /// Returns the reason why the slot is not given, without a change.
+    /// Returns the reason why the slot is not given, without a change: this process is not registered at the ResourceManager that
+    /// asks, or the slot does not exist, is taken or too small, or the allocation has another slot here.
     pub fn request_slot(
         &mut self,
         now: Duration,
@@ -42,7 +43,8 @@ impl TaskExecutor {
     }
 
     /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have
-    /// ended, at once if none run. `now` is monotonic.
+    /// ended, at once if none run. After [`Settings::release_timeout`](super::Settings::release_timeout) their program host is killed with
+    /// all tasks of the job here. `now` is monotonic.
     ///
     /// # Errors
     ///
@@ -61,7 +63,7 @@ impl TaskExecutor {
     }
 
     /// Takes a slot back on request of the ResourceManager `by`, because its job has ended or has no leader: tasks in it
-    /// are ended, and the slot is freed when they have ended. Returns `None`, without a change, if the slot is not
+    /// are ended, and the slot is freed as by [`TaskExecutor::free_slot`]. Returns `None`, without a change, if the slot is not
     /// allocated or this process is not registered at `by`. `now` is monotonic.
     pub fn take_back_slot(
         &mut self,

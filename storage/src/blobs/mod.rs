@@ -96,7 +96,7 @@ pub trait BlobWriter: Send {
     ) -> BlobFuture<BlobKey>;
 }
 
-/// The reason why a blob could not be stored, read or removed.
+/// The reason why a blob could not be stored, read or removed: it is not there, its content is wrong, or the storage failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
     /// The store has no blob of this hash under the wanted job and kind, or one of another size than the key says.

@@ -33,7 +33,8 @@ const EPOCHS_KEPT: u64 = 3;
 /// ignored, because no epoch above it would be left to claim.
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
-/// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster.
+/// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster: the duration of a lease, and how
+/// often it is renewed and looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
     /// Time without a renewal, each by its own clock, after which rivals claim the lease; the holder's lease ends after 0.6 of it.

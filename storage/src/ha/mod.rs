@@ -71,7 +71,8 @@ pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is repeated.
     fn campaign(&self, candidate: Candidate) -> Campaign;
     /// Returns a watch on the record of the leader, whichever process leads; the value is `None` until a record is known. Only records
-    /// with a higher counter replace it: it stays after the leader has ended, until there is a new one.
+    /// with a higher counter replace it: it stays after the leader has ended, until there is a new one. While there are watches,
+    /// [`FileElection`] reads the store at every renewal interval.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
     /// Returns the lease of this process (see [`Lease::holds`]), to be checked before each write as the leader. The driver keeps it up to
     /// date.
@@ -79,7 +80,7 @@ pub trait ElectionDriver: Send + Sync + fmt::Debug {
 }
 
 /// A process's candidacy in the election, made by [`ElectionDriver::campaign`]. Dropping it ends the candidacy and gives the lease up,
-/// without waiting for that.
+/// without waiting for that ([`EmbeddedElection`] has no rival and keeps the lease).
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
@@ -117,8 +118,10 @@ impl Campaign {
         self.events.recv().await
     }
 
-    /// Ends the campaign and gives the lease up, so that a rival need not wait until the lease ends by itself. Returns once that is done;
-    /// if the store does not take it, once the lease has ended by itself.
+    /// Ends the campaign and gives the lease up, so that a rival need not wait until the lease ends by itself: [`Lease::holds`] is false
+    /// from then on. Returns once the store has recorded that, has failed (rivals then wait for the end of the lease), or has not
+    /// answered for the lease duration, after which the lease has ended by itself. With [`EmbeddedElection`] returns at once, and the
+    /// lease stays held.
     pub async fn resign(mut self) {
         self.stop.take();
         // The driver has finished in either case.

@@ -78,7 +78,8 @@ impl OpenJobLog {
     /// caller must repeat the call.
     ///
     /// # Errors
-    /// Returns [`AppendError::Superseded`] if another JobMaster or another leader owns the log; see [`JobLogs::append`] for others.
+    /// Returns [`AppendError::Superseded`] if another JobMaster or another leader owns the log, or [`OpenJobLog::append_last`] was called
+    /// before; see [`JobLogs::append`] for others.
     pub async fn record_checkpoint(
         &self,
         master: LeaderSession,

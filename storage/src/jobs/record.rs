@@ -22,7 +22,8 @@ pub struct Writer {
     pub address: String,
 }
 
-/// One fact about a job, as one record of its log states it.
+/// One fact about a job, as one record of its log states it: that it exists, who leads it, a complete checkpoint, its result, or that it
+/// is forgotten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
     /// The job exists and has this graph; always record 0.
@@ -38,7 +39,7 @@ pub enum JobFact {
     Removed,
 }
 
-/// The result of an ended job, as later leaders and REST need it.
+/// The result of an ended job, as later leaders and REST need it: its end state, failure, times, and where its details are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
     /// The job that has ended.

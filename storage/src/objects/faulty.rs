@@ -86,8 +86,8 @@ impl FaultSwitch {
 }
 
 /// An object store for tests that wraps another store. A test sets one fault for reads (`get`, `list`) and one for writes
-/// (`put_new`, `put`, `delete`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Clones
-/// share the store and the faults.
+/// (`put_new`, `put`, `delete`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects only
+/// whole (`begin` returns `None`). Clones share the store and the faults.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,

@@ -36,14 +36,16 @@ use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Maximum length of an object's name in bytes; each segment between two `/` may have 200 bytes.
+/// Maximum length of an object's name in bytes; each segment between two `/` may have 200 bytes. A call with a longer name fails with
+/// [`StoreError::BadName`].
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// The future answer of an object store. Dropping it gives up waiting; a write that has begun may still take effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an error or
-/// was dropped may or may not have taken effect. All calls for an object fail with [`StoreError::BadName`] for a name that is none.
+/// was dropped may or may not have taken effect. All calls for an object fail with [`StoreError::BadName`] for a name that is none. A
+/// store in S3 or HDFS answers within 30 s or fails with [`StoreError::Unreachable`]; one in files waits as long as its disk hangs.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
@@ -59,8 +61,8 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn begin(&self, _name: &str) -> Option<Box<dyn ObjectStream>> {
         None
     }
-    /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) always returns
-    /// true.
+    /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) returns true in
+    /// either case.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
@@ -78,16 +80,18 @@ pub enum PutNew {
     Exists,
 }
 
-/// The reason why a call of an object store, or its opening, failed.
+/// The reason why a call of an object store (or of an input, output or blob store, which share this type), or its opening, failed: no
+/// room, no answer, no permission, damage, a wrong name or URI, a store without create-if-absent, or another failure of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// The disk is full, or a quota is used up.
+    /// The disk is full, a quota is used up, or the file would exceed the largest size of the system.
     #[error("the disk of {path} is full")]
     DiskFull {
         /// Path of the object or directory.
         path: String,
     },
-    /// A remote system refuses connections or does not answer in time; a write may take effect all the same.
+    /// A remote system refuses connections or does not answer in time, or a checkpoint directory does not take a state in time; a write
+    /// may take effect all the same.
     #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
     Unreachable {
         /// The URI of the object or store.
@@ -95,13 +99,13 @@ pub enum StoreError {
         /// Message of the system.
         why: String,
     },
-    /// A file or directory that must exist does not: of a store that is opened, or an input file. A missing object is no error.
+    /// A bucket, directory or file that must exist does not: that of the store, or an input file. A missing object of a store is no error.
     #[error("{path} does not exist")]
     NotFound {
         /// The missing file or directory.
         path: String,
     },
-    /// The system refuses access: permissions, access keys or a Kerberos login.
+    /// The system refuses access: permissions, a read-only file system, access keys or a Kerberos login.
     #[error("no permission to use {path}: {why}")]
     Permission {
         /// Path of the object or directory.
@@ -109,7 +113,8 @@ pub enum StoreError {
         /// Message of the system.
         why: String,
     },
-    /// The object's content does not match the length and checksum in its header: it is damaged or truncated.
+    /// The object's content does not match the length and checksum in its header (it is damaged or truncated) or cannot be decoded, or
+    /// the file in its place is no regular one.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
         /// Path of the object in its store.
@@ -125,7 +130,8 @@ pub enum StoreError {
         /// The name, cut to 100 characters.
         name: String,
     },
-    /// No store can be opened from the URI: it is malformed, names an unknown system, or needs a cargo feature that was not built in.
+    /// The URI can't be used: it is malformed, names an unknown system or another one than the client's, or needs a cargo feature that was
+    /// not built in; or no HDFS client can be made with Hadoop's configuration.
     #[error(
         "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
          s3://bucket/prefix, hdfs://nameservice/path"
@@ -333,7 +339,7 @@ pub(crate) fn unknown_uri(uri: &str, why: String) -> StoreError {
 /// Returns the path that a `file:` URI (percent-decoded) or a plain path names. Touches no file.
 ///
 /// # Errors
-/// Returns [`StoreError::UnknownUri`] for another scheme, a foreign host, broken percent encoding, or an empty path.
+/// Returns [`StoreError::UnknownUri`] for another scheme, a foreign host, broken percent encoding, an empty path, or one with a NUL.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     let wrong = |why: String| unknown_uri(uri, why);
     let text = uri.trim();

@@ -98,7 +98,8 @@ pub enum Published {
     /// Neither the pending file nor a finished one of its name and length is in the folder: the data is lost, or an earlier call has
     /// published it and a reader has taken it away since.
     Missing,
-    /// The pending file has another length than it was written with, and stays hidden: somebody has changed it.
+    /// The pending file has another length than it was written with, and stays hidden: somebody has changed it. Not in S3, where nobody
+    /// can change an upload's parts.
     Damaged {
         /// The length of the pending file in bytes.
         found: u64,
