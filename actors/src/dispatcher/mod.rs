@@ -47,22 +47,26 @@ pub const ENDPOINT: &str = "dispatcher";
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.
     Session,
-    /// The cluster runs one job: the Dispatcher submits this program when it begins to lead, builds its graph and runs
-    /// it. The submission must have a job id, because the id must be the same after a restart.
+    /// The cluster runs one job: when the Dispatcher begins to lead and does not find the job among those that it recovers, it
+    /// builds this program's graph and runs it; a refused job ends the cluster as failed. The submission must have a job id,
+    /// the same after each restart; without one the process ends with a fatal error.
     Application(Box<SubmitProgram>),
-    /// The cluster runs one job, whose graph was built by the client; the Dispatcher submits it when it begins to lead.
+    /// The cluster runs one job, whose graph was built by the client. The Dispatcher submits it when it begins to lead and does
+    /// not find the job among those that it recovers; a refused job ends the cluster as failed.
     PerJob(Box<JobGraph>),
 }
 
 /// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// The final status, for the external resource system and the exit code.
+    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if a client has
+    /// shut a session down.
     pub status: ApplicationStatus,
-    /// The job that the cluster ran and its last state (application and per-job mode); `None` if a client has shut the
-    /// cluster down.
+    /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
+    /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.
     pub job: Option<(JobId, JobStatus)>,
-    /// Explanation as text for people; `None` if there is nothing to explain.
+    /// Explanation as text for people: the job's failure, the reason why it was refused, or that a client has shut a session
+    /// down; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
     /// True if no client needs the cluster any more: a client has shut it down, or the client that the job is bound to
     /// has gone, so the process may end at once. False: it may go on answering questions about the job.

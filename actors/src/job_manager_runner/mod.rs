@@ -50,7 +50,8 @@ pub struct RunnerDeps {
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Time of the submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
+    /// shown it as the job's start.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, under which the job's spans are; none for a job that was
     /// recovered.

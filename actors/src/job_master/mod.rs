@@ -66,7 +66,8 @@ pub struct JobMasterDeps {
     pub options: conf::Options,
     /// Session of the leadership under which the JobMaster runs; its endpoint is fenced by it.
     pub session: JobMasterId,
-    /// Time of the submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
+    /// shown it as the job's start.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
     pub trace: TraceContext,

@@ -68,7 +68,8 @@ pub struct TaskExecutorDeps {
     /// Function that returns the secret key, 32 bytes, of the data connections between the hosts of a job. It is
     /// derived from the cluster's secret and the job id, and called when a host is started.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
-    /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere.
+    /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere: the list
+    /// of its log files is empty then.
     pub logs: Option<LogFolder>,
 }
 

@@ -64,8 +64,8 @@ pub struct JobManagerParts {
     pub embedded: bool,
 }
 
-/// The components of a running JobManager, from election to Dispatcher. Dropping this value is no orderly stop: call
-/// [`JobManagerComponents::stop`].
+/// The components of a running JobManager, from election to Dispatcher. Dropping this value asks all of them to stop, in no
+/// order and without waiting: call [`JobManagerComponents::stop`].
 pub struct JobManagerComponents {
     base: Base,
     leaders: LeaderTable,
@@ -79,8 +79,9 @@ pub struct JobManagerComponents {
 }
 
 impl JobManagerComponents {
-    /// Starts all components in order and stands for election. Calls `before_leaders` once, when the base services and
-    /// the BlobServer are up and no component stands for election yet: the place to start the REST endpoint.
+    /// Starts all components in order; the process stands for the lease at once. Calls `before_leaders` once, when the base
+    /// services and the BlobServer are up and neither ResourceManager nor Dispatcher stands for leadership yet: the place to
+    /// start the REST endpoint. Does not wait until this process leads.
     ///
     /// # Errors
     /// Returns the [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
@@ -188,8 +189,8 @@ impl JobManagerComponents {
     }
 
     /// Stops all components, in the reverse order of their start, which gives this process's leadership up, and
-    /// returns when they have ended. Running jobs are not ended: the HA data stay as they are, so that another
-    /// JobManager can continue the jobs.
+    /// returns when they have ended. Running jobs are suspended, not ended: with high availability their data stay as they
+    /// are, so that another JobManager can continue the jobs.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;

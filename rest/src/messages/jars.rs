@@ -87,8 +87,8 @@ pub struct JarRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
     /// The owner of the savepoint after the start: `NO_CLAIM` (the user) or `CLAIM` (the job, which deletes it once its own
-    /// first checkpoint is complete). Absent: `restore_mode`, or else `execution.state-recovery.claim-mode`, by default
-    /// `NO_CLAIM`.
+    /// first checkpoint is complete; refused with 400 while another job may need it). Another text: 400. Absent:
+    /// `restore_mode`, or else `execution.state-recovery.claim-mode`, by default `NO_CLAIM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`, used if that is absent.

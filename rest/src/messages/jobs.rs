@@ -51,11 +51,12 @@ pub struct JobOverview {
     pub jid: String,
     /// Name of the job, meant for people; not unique.
     pub name: String,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
+    /// from an earlier leader.
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from the job's submission to its end, or to the time of the answer if it has not ended.
+    /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
     /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
@@ -83,11 +84,12 @@ pub struct JobDetailsInfo {
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
+    /// from an earlier leader.
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from the job's submission to its end, or to `now` if it has not ended.
+    /// Milliseconds from `start_time` to the job's end, or to `now` if it has not ended.
     pub duration: i64,
     /// Smallest maximum parallelism (number of key groups, the units in which keyed state is divided) of the job's
     /// vertices; -1 if the job has no vertex.
@@ -96,7 +98,8 @@ pub struct JobDetailsInfo {
     /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
     /// ended, when the endpoint answered.
     pub now: i64,
-    /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: never entered.
+    /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: not entered since the job's
+    /// present JobMaster started.
     pub timestamps: BTreeMap<String, i64>,
     /// Vertices in topological order, each with the state of its subtasks.
     pub vertices: Vec<JobVertexInfo>,
@@ -291,7 +294,8 @@ pub struct JobExecutionResult {
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds from the job's submission to its end.
+    /// Milliseconds from the time at which the last leader began to run the job (after its submission or recovery) to its
+    /// end.
     pub net_runtime: u64,
     /// Reason of the job's failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
