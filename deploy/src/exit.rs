@@ -12,11 +12,12 @@
 use std::process::ExitCode;
 
 /// The outcome of a Flott process of any role (client, JobManager, TaskManager, program), which gives its exit code: 0
-/// for success, 1 for a failed start, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome, 64 for wrong
-/// usage.
+/// for success, 1 for a failed start or client command, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome,
+/// 64 for wrong usage or options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
-    /// The process did what it was asked to do, or was told to stop by a signal; also if the job was cancelled. Exit code 0.
+    /// The process did what it was asked to do; also if the job was cancelled, and if a JobManager or TaskManager was told to
+    /// stop by a signal. Exit code 0.
     Success,
     /// A role could not start (ports, files, stores), or a client's command failed: no cluster is reached, the request is
     /// refused, a savepoint fails. Exit code 1.

@@ -89,7 +89,7 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
 }
 
-/// The decoded body of `POST /blocklist/nodes/:node`, checked.
+/// The decoded and checked body of `POST /blocklist/nodes/:node`: for how long the node is blocked, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockRequest {
     /// Duration of the block in milliseconds; at least 1.

@@ -48,7 +48,7 @@ pub struct ProgramStore {
 /// The content of a file: its SHA-256 hash, and its size in bytes.
 pub type Content = (ContentHash, u64);
 
-/// One uploaded program in the folder of its store.
+/// One uploaded program in the folder of its store: its file and its name. The file may have been removed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
     /// Path of the program's file on the endpoint's machine; its last part is the program's id, `<unique>_<name>`.

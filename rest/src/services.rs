@@ -107,7 +107,7 @@ impl RestBind {
     }
 }
 
-/// The address of a bound endpoint.
+/// The address of a bound endpoint: the one that it listens on, and the URL for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestAddress {
     /// Address that the listener is bound to, with its real port.

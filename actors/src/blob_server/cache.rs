@@ -21,7 +21,8 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a [`BlobCache`] cannot provide a blob as a file.
+/// The reason why a [`BlobCache`] cannot provide a blob as a file: no server is known, the fetch failed, there are no files, or
+/// the process ends.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
     /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.

@@ -16,7 +16,8 @@ use thiserror::Error;
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
 
-/// The reason why a [`BlobClient`] could not send or fetch a blob.
+/// The reason why a [`BlobClient`] could not send or fetch a blob: a refusal of the server, a call without an answer, or a
+/// failure of the local store or wrong content.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
     /// The server answered a call with a refusal, such as that it is busy or does not have the blob.

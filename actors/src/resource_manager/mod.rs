@@ -51,7 +51,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The way in which the cluster gets its workers (TaskManagers).
+/// The way in which the cluster gets its workers (TaskManagers): they register by themselves, or the ResourceManager requests
+/// them from an external system.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// TaskManagers are started from outside, by scripts or by hand; any that registers is accepted, and none is

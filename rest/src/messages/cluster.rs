@@ -55,7 +55,7 @@ pub struct DashboardConfiguration {
     pub features: Features,
 }
 
-/// The features that an endpoint allows.
+/// The features that an endpoint allows: to submit programs, and to cancel and stop jobs; two of Flink's are never there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
@@ -69,7 +69,7 @@ pub struct Features {
     pub web_history: bool,
 }
 
-/// One option in the answer to `GET /jobmanager/config`.
+/// One option (key and value) in the answer to `GET /jobmanager/config`; secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
     /// Key of the option, such as `parallelism.default`.

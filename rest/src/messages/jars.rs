@@ -13,12 +13,12 @@ pub struct JarList {
     pub files: Vec<JarFile>,
 }
 
-/// One program that was uploaded to this endpoint.
+/// One program that was uploaded to this endpoint: its id, name and time of upload, and the jobs that it registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
     /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
     pub id: String,
-    /// Name of the uploaded file, as the client sent it.
+    /// Name of the uploaded file, as the client sent it, without a folder and cut to 128 characters; not unique.
     pub name: String,
     /// Time of the upload, in Unix milliseconds.
     pub uploaded: u64,

@@ -43,7 +43,7 @@ pub struct JobsOverview {
     pub jobs: Vec<JobOverview>,
 }
 
-/// One job in the answer to `GET /jobs/overview`.
+/// One job in the answer to `GET /jobs/overview`: its name, state and times, and the numbers of its subtasks by state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobOverview {
@@ -199,7 +199,7 @@ pub struct JobPlan {
     pub nodes: Vec<PlanNode>,
 }
 
-/// One vertex of a plan, with the edges that end at it.
+/// One vertex of a plan: its name, parallelism and operators, and the edges that end at it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanNode {
     /// Vertex id, 32 hexadecimal digits.
@@ -225,7 +225,7 @@ pub struct PlanNode {
     pub optimizer_properties: String,
 }
 
-/// One operator of a vertex's chain.
+/// One operator of a vertex's chain: its ids, kind and name, the type of its output, and whether it has a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanOperator {
     /// Operator id, 32 hexadecimal digits.
@@ -245,7 +245,7 @@ pub struct PlanOperator {
     pub coordinated: bool,
 }
 
-/// One edge of a plan, at the vertex that consumes its records.
+/// One edge of a plan, at the vertex that consumes its records: where they come from, and how they are distributed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInput {
     /// Index of the input at the consuming vertex, from 0.
@@ -330,7 +330,7 @@ pub struct JobExceptions {
     pub exception_history: ExceptionHistory,
 }
 
-/// The history of a job's failures.
+/// The newest failures of a job's history, and whether older ones are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
@@ -340,7 +340,7 @@ pub struct ExceptionHistory {
     pub truncated: bool,
 }
 
-/// One failure of a job in its history.
+/// One failure of a job in its history: its cause and time, and the task and TaskManager where it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
