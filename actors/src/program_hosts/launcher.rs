@@ -59,7 +59,8 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 
     /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it.
-    /// When memory runs short such hosts are ended before others, unless they were asked within the last seconds.
+    /// When memory runs short such hosts are ended before others, unless they were asked within the last 2 s. Does nothing by
+    /// default.
     fn serves_collected(&self, _pid: u32) {}
 }
 

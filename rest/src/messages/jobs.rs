@@ -315,7 +315,8 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures, those that a restart has cured included.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has
+/// cured included.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
@@ -391,7 +392,7 @@ pub struct SubtaskInfo {
     pub subtask: u32,
     /// State of the attempt by Flink's name, such as `RUNNING`.
     pub status: String,
-    /// Number of the subtask's current attempt, from 0; grows with every restart of the subtask.
+    /// Number of the subtask's current attempt, from 0 with each JobMaster; grows with every restart of the subtask.
     pub attempt: u32,
     /// Host name of the TaskManager that runs the attempt, or `(unassigned)` before the deployment.
     pub endpoint: String,
