@@ -34,7 +34,8 @@ pub struct ClusterIdentity {
     pub secret: Vec<u8>,
 }
 
-/// Errors of reading or making the files with the cluster's id and secret; the process cannot start then.
+/// Errors of reading or making the files with the cluster's id and secret (open to other users, absent, unusable, or a failure
+/// of the disk); the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// A file or its folder belongs to another user or is open to others, so that they could read or replace

@@ -67,8 +67,9 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes.
-    /// Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be created.
+    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes; larger
+    /// ones are refused with 413. Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be
+    /// created.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,

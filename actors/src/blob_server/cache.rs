@@ -63,7 +63,7 @@ impl BlobFetchError {
 /// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// Maximum number of tries of one fetch, the first included; at least 1.
+    /// Maximum number of tries of one fetch, the first included; at least 1. After the last one the fetch fails with its error.
     pub tries: u32,
     /// Time for which a permanent blob without a lease is kept after its last use; a transient one is removed at once.
     pub cleanup_interval: Duration,

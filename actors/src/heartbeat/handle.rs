@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The reason why a peer is lost.
+/// The reason why a peer is lost: it was not heard within the time-out, its process is gone, its actor is stuck, or it does not
+/// know the pair.
 pub use control::liveness::Loss as LossCause;
 
 /// A peer (actor in another process) that beats are sent to, as [`HeartbeatHandle::watch`] takes it.

@@ -150,10 +150,11 @@ impl AggregatedMetric {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {
-    /// Duration of the block in milliseconds, at least 1; absent: 600,000 (10 min).
+    /// Duration of the block in milliseconds, at least 1 (0 is refused with 400); absent: 600,000 (10 min).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
-    /// The reason, which the list of blocked nodes shows; at most 1,000 bytes; absent: `no reason given`.
+    /// The reason, which the list of blocked nodes shows; at most 1,000 bytes, a longer one is refused with 400; absent: `no
+    /// reason given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }

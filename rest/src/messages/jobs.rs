@@ -360,8 +360,8 @@ pub struct ExceptionEntry {
     pub endpoint: Option<String>,
     /// Resource id of the TaskManager that ran the task; `None` (JSON `null`) if no task failed or it is unknown.
     pub task_manager_id: Option<String>,
-    /// Further failures that came before the job was restarted, one of each cause, at most 16; empty for an entry of this
-    /// list itself.
+    /// Further failures that came before the job was restarted, one of each cause; beyond 16 they are dropped. Empty for an entry
+    /// of this list itself.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
