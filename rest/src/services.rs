@@ -47,7 +47,8 @@ pub struct RestServices {
     pub settings: RestSettings,
 }
 
-/// The settings of what the endpoint shows and allows, fixed at its start.
+/// The settings of what the endpoint shows and allows, fixed at its start: version, options and log files to show; who may use the
+/// endpoint, and whether to submit and cancel; limits on connections, bodies and the time of calls.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version of this build, which `/overview` and `/config` show as Flink's version.

@@ -73,8 +73,9 @@ pub struct ClusterEnd {
     pub dismissed: bool,
 }
 
-/// The dependencies of a process's Dispatchers; each leadership starts one with them. The stores are those of the
-/// cluster; with high availability they outlive the process.
+/// The dependencies of a process's Dispatchers; each leadership starts one with them: services, the election, stores of jobs and
+/// programs, the keeper of program hosts, the BlobServer, the mode, and the cell for the cluster's end. The stores are those of
+/// the cluster; with high availability they outlive the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {

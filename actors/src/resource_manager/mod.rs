@@ -67,7 +67,8 @@ pub enum Mode {
     },
 }
 
-/// The dependencies of a process's ResourceManagers: each leadership of the process starts a new one with them.
+/// The dependencies of a process's ResourceManagers: services, the source of workers, and the BlobServer to tell TaskManagers of.
+/// Each leadership of the process starts a new ResourceManager with them.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.

@@ -45,7 +45,8 @@ use std::time::Duration;
 /// The endpoint name that a TaskManager's TaskExecutor is served under.
 pub const ENDPOINT: &str = "task_executor";
 
-/// The parts from which a process's TaskExecutor is started, besides the services of the process.
+/// The parts from which a process's TaskExecutor is started, besides the services of the process: its resources and slots, facts
+/// to show, the blob cache, the keeper and settings of program hosts, the source of data keys, and the log files.
 #[derive(Clone, derive_more::Debug)]
 #[debug("TaskExecutorDeps {{ spec: {:?}, .. }}", self.spec)]
 pub struct TaskExecutorDeps {

@@ -27,7 +27,8 @@ use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
-/// The parts from which [`JobManagerComponents::start`] starts a JobManager in this process.
+/// The parts from which [`JobManagerComponents::start`] starts a JobManager in this process: the base parts, the driver of the
+/// election, stores of jobs and blobs, the launcher of program hosts, the source of workers, and the mode of the cluster.
 pub struct JobManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::BlobStore;
 
-/// The parts from which [`TaskManagerComponents::start`] starts a TaskManager in this process.
+/// The parts from which [`TaskManagerComponents::start`] starts a TaskManager in this process: the base parts, the source of
+/// leaders, the store of blobs, the launcher and settings of program hosts, and the slots and resources to offer.
 pub struct TaskManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,

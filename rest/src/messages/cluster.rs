@@ -146,7 +146,8 @@ impl AggregatedMetric {
     }
 }
 
-/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time. An empty body counts as one without fields.
+/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one
+/// without fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {

@@ -51,7 +51,8 @@ impl JarUploaded {
     }
 }
 
-/// The body of `POST /jars/:jarid/run` and `…/plan`; every field may be absent, unknown ones are refused.
+/// The body of `POST /jars/:jarid/run` and `…/plan`: the job to choose, arguments, parallelism, id, options, and a savepoint to
+/// start from. Every field may be absent; unknown ones are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {

@@ -69,7 +69,7 @@ pub struct JobOverview {
     pub pending_operators: u32,
 }
 
-/// The answer to `GET /jobs/:jobid`: the job's state, its vertices and its plan.
+/// The answer to `GET /jobs/:jobid`: the job's state and times, its vertices with the states of their subtasks, and its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobDetailsInfo {
@@ -112,7 +112,8 @@ pub struct JobDetailsInfo {
     pub plan: JobPlan,
 }
 
-/// One vertex (a chain of operators that run in one task) of a job, with the state of its subtasks.
+/// One vertex (a chain of operators that run in one task) of a job: its parallelism, and the states, times and numbers of records
+/// of its subtasks together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobVertexInfo {
@@ -178,7 +179,8 @@ pub struct IoMetrics {
     pub accumulated_busy_time: String,
 }
 
-/// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`.
+/// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`: the graph of a job, or of the job that a
+/// program would run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
     /// Graph of the job with its vertices as nodes, in the form that Flink's pages draw.
@@ -384,7 +386,8 @@ pub struct VertexDetailsInfo {
     pub subtasks: Vec<SubtaskInfo>,
 }
 
-/// The current execution attempt (one try to run it) of one subtask of a vertex.
+/// The current execution attempt (one try to run it) of one subtask of a vertex: its state, TaskManager, times and numbers of
+/// records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {

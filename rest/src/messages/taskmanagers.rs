@@ -10,7 +10,8 @@ pub struct TaskManagers {
     pub taskmanagers: Vec<TaskManagerInfo>,
 }
 
-/// One TaskManager in the answer to `GET /taskmanagers`; `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
+/// One TaskManager in the answer to `GET /taskmanagers`: its addresses, last heartbeat, slots, resources and configured memory.
+/// `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerInfo {
@@ -142,7 +143,8 @@ pub struct ResourceInfo {
     pub extended_resources: BTreeMap<String, f64>,
 }
 
-/// Configured memory of a TaskManager by part, in bytes.
+/// Configured memory of a TaskManager by part (runtime, user code, exchange, managed, overhead) and their sums, in bytes; what is in
+/// use is not shown here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryConfiguration {
