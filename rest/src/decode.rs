@@ -29,7 +29,7 @@ const CAUSE_MAX: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job to build, from the request or from `pipeline.entry` among its options; `None`: the only
-    /// one that the program registers.
+    /// one that the program registers (if it registers several, its build fails).
     pub entry: Option<String>,
     /// Arguments that the program is started with, without its own name; at most 10,000, none with a NUL byte.
     pub args: Vec<String>,

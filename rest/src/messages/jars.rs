@@ -57,7 +57,7 @@ impl JarUploaded {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {
     /// Name of the job to run, if the program registers several; absent or empty: `pipeline.entry` of
-    /// `flink_configuration`, or else the only one.
+    /// `flink_configuration`, or else the only one (with several the build fails, 400).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
     /// Arguments of the program in one text, split on white space outside of quotes. Refused with 400 together with
