@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
-    /// Number of registered TaskManagers.
+    /// Number of registered TaskManagers that have reported their slots, as each does right after its registration.
     pub taskmanagers: u32,
-    /// Number of slots of all registered TaskManagers, free or not.
+    /// Number of slots of these TaskManagers, free or not.
     pub slots_total: u32,
-    /// Number of free slots of all registered TaskManagers, those on blocked nodes included.
+    /// Number of free slots of these TaskManagers, those on blocked nodes included.
     pub slots_available: u32,
     /// Number of TaskManagers on blocked nodes (which get no new slots and TaskManagers for a time); absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
