@@ -66,7 +66,7 @@ pub enum Fact {
         slot_id: SlotId,
         /// Job that the slot is requested for.
         job_id: JobId,
-        /// Allocation of the slot concerned.
+        /// Id of the slot's allocation to the job.
         allocation_id: AllocationId,
     },
     /// The outcome of a slot request is known to the SlotManager: the TaskExecutor has given the slot, has refused, or
@@ -88,7 +88,7 @@ pub enum Fact {
         session: LeaderSession,
         /// Slot that the fact is about.
         slot_id: SlotId,
-        /// Allocation of the slot concerned.
+        /// Id of the slot's allocation to the job.
         allocation_id: AllocationId,
     },
     /// A TaskExecutor has given one of its slots to a job's allocation, or has freed it; noted by the TaskExecutor.
@@ -105,7 +105,7 @@ pub enum Fact {
     SlotsDeclared {
         /// The ResourceManager's session.
         session: LeaderSession,
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
         /// The JobMaster that declared.
         job_master: LeaderSession,
@@ -191,9 +191,9 @@ pub enum Fact {
     TaskState {
         /// The JobMaster's session.
         session: LeaderSession,
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
-        /// Execution attempt that the message concerns.
+        /// Execution attempt that the fact is about.
         attempt: ExecutionAttemptId,
         /// The attempt's new state.
         state: ExecutionState,
@@ -202,7 +202,7 @@ pub enum Fact {
     JobStatusChanged {
         /// The JobMaster's session.
         session: LeaderSession,
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
         /// The job's new state.
         status: JobStatus,

@@ -34,7 +34,8 @@ pub struct ClusterIdentity {
     pub secret: Vec<u8>,
 }
 
-/// Errors of reading or making the files with the cluster's id and secret; the process cannot start then.
+/// Errors of reading or making the files with the cluster's id and secret (open to other users, absent, unusable, or a failure
+/// of the disk); the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// A file or its folder belongs to another user or is open to others, so that they could read or replace
@@ -60,8 +61,8 @@ pub enum ClusterFilesError {
         /// The time for which the file was waited for.
         waited: Duration,
     },
-    /// The file's content is shorter than 8 characters or longer than 4096 bytes, or the path is a link that leads
-    /// nowhere.
+    /// The file's content is shorter than 8 bytes or longer than 4096 bytes, the path names no regular file or is a link that
+    /// leads nowhere; or the file cannot be made because 100 partial files of earlier processes are in the way.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
         /// Path of the file concerned.

@@ -12,22 +12,26 @@
 use std::process::ExitCode;
 
 /// The outcome of a Flott process of any role (client, JobManager, TaskManager, program), which gives its exit code: 0
-/// for success, 1 for a failed start, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome, 64 for wrong
-/// usage.
+/// for success, 1 for a failed start or client command, 2 for a fatal error, 3 for a failed job, 4 for an unknown outcome,
+/// 64 for wrong usage or options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
-    /// The process did what it was asked to do, or was told to stop; also if the job was cancelled. Exit code 0.
+    /// The process did what it was asked to do; also if the job was cancelled, and if a JobManager or TaskManager was told to
+    /// stop by a signal. Exit code 0.
     Success,
-    /// The process could not start: configuration, ports, files, an unreachable cluster. Exit code 1.
+    /// A role could not start (ports, files, stores), or a client's command failed: no cluster is reached, the request is
+    /// refused, a savepoint fails. Exit code 1.
     StartUpFailed,
-    /// A component failed in a way that the process cannot survive; or the application has ended but could not be
-    /// deregistered at the external resource system, which may start it again. Exit code 2.
+    /// A component failed in a way that the process cannot survive, a second signal ended the process at once, or results could
+    /// not be written to standard output; or the application has ended but could not be deregistered at the external resource
+    /// system, which may start it again. Exit code 2.
     Fatal,
     /// The job that the process ran or waited for has failed. Exit code 3.
     JobFailed,
-    /// The outcome of the job that the process ran or waited for is unknown. Exit code 4.
+    /// The outcome of the job, savepoint or stop that the process waited for is unknown, because the cluster does not answer or
+    /// has lost it or the user detached; or not all results of a finished job could be read. Exit code 4.
     Unknown,
-    /// The command line has wrong arguments or options. Exit code 64.
+    /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment is wrong. Exit code 64.
     Usage,
 }
 

@@ -60,8 +60,8 @@ pub(crate) struct LauncherParts {
     pub folders: Vec<PathBuf>,
     /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
-    /// Limit on the memory of this process and its hosts together, before it is exceeded a host is ended; `None`: no
-    /// limit.
+    /// Limit on the memory of this process and its hosts together. Shortly before they exceed it, a host is ended: one that only
+    /// serves collected results, else the largest; none if the process alone takes it all. `None`: no limit.
     pub memory: Option<ProcessLimit>,
 }
 

@@ -46,10 +46,11 @@ pub struct BodyLimits {
     /// finds no room is refused with 503.
     pub together: usize,
     /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s
-    /// by default.
+    /// by default. If slow bodies come on more than an eighth of the connections, the oldest is refused with 503 before.
     pub within: Duration,
     /// Maximum number of uploads of programs at the same time, 64 by default; never more than a sixteenth of the endpoint's
-    /// connections. A further one takes the place of an upload that stood still for 2 s, or is refused with 503.
+    /// connections, and a quarter of that from one address of another machine. A further one takes the place of an upload
+    /// that stood still for 2 s, which is cut off with 408; if there is none, the further one is refused with 503.
     pub uploads: usize,
     /// Interval within which [`BodyLimits::upload_bytes`] of an upload must arrive, else it is cut off; it begins anew each
     /// time they have arrived. 30 s by default.

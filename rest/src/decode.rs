@@ -29,7 +29,7 @@ const CAUSE_MAX: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job to build, from the request or from `pipeline.entry` among its options; `None`: the only
-    /// one that the program registers.
+    /// one that the program registers (if it registers several, its build fails).
     pub entry: Option<String>,
     /// Arguments that the program is started with, without its own name; at most 10,000, none with a NUL byte.
     pub args: Vec<String>,
@@ -89,7 +89,7 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
 }
 
-/// The decoded body of `POST /blocklist/nodes/:node`, checked.
+/// The decoded and checked body of `POST /blocklist/nodes/:node`: for how long the node is blocked, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockRequest {
     /// Duration of the block in milliseconds; at least 1.

@@ -48,7 +48,7 @@ pub struct ProgramStore {
 /// The content of a file: its SHA-256 hash, and its size in bytes.
 pub type Content = (ContentHash, u64);
 
-/// One uploaded program in the folder of its store.
+/// One uploaded program in the folder of its store: its file and its name. The file may have been removed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
     /// Path of the program's file on the endpoint's machine; its last part is the program's id, `<unique>_<name>`.
@@ -67,8 +67,9 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes.
-    /// Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be created.
+    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes; larger
+    /// ones are refused with 413. Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be
+    /// created.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,

@@ -75,8 +75,9 @@ impl RestHandle {
 }
 
 impl RestServer {
-    /// Sets up the endpoint, with one worker thread, on a bound listener. Requests are answered once `RestServer::run` is
-    /// polled. Returns `RestStartError::Io` if the server could not be set up.
+    /// Sets up the endpoint, with one worker thread, on a bound listener, for the paths at `/` and at `/v1/`. Requests are
+    /// answered once `RestServer::run` is polled, one per connection; a client that takes more than 10 s for a request's head is
+    /// cut off. Returns `RestStartError::Io` if the server could not be set up; the port is free then.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);
@@ -158,7 +159,7 @@ pub struct RestListener {
 
 impl RestListener {
     /// Binds the first of the given ports that is free; for port 0 the system chooses one. Serves nothing yet. Returns
-    /// [`RestStartError::Bind`] with the error of the last attempt if none can be bound.
+    /// [`RestStartError::Bind`] with the error of the last attempt if none can be bound or no port was given.
     pub fn bind(bind: &RestBind) -> Result<Self, RestStartError> {
         let listener = listen(bind)?;
         let bound = listener.local_addr()?;

@@ -47,7 +47,8 @@ pub struct RestServices {
     pub settings: RestSettings,
 }
 
-/// The settings of what the endpoint shows and allows, fixed at its start.
+/// The settings of what the endpoint shows and allows, fixed at its start: version, options and log files to show; who may use the
+/// endpoint, and whether to submit and cancel; limits on connections, bodies and the time of calls.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version of this build, which `/overview` and `/config` show as Flink's version.
@@ -74,9 +75,10 @@ pub struct RestSettings {
     /// True if jobs may be cancelled, stopped and bound to a client by heartbeats, and savepoints deleted; otherwise such
     /// requests get 403.
     pub cancel_allowed: bool,
-    /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. Connections
-    /// without a request get at most a quarter of it, waits for the end of a job half, slow bodies an eighth, uploads a
-    /// sixteenth.
+    /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. At most a quarter
+    /// of them may be without a request, half wait for the end of a job, an eighth send a slow body, a sixteenth upload. If such
+    /// a part is full, its oldest member gives way to the next: it is closed, answered at once, or refused with 503 (uploads:
+    /// see [`BodyLimits::uploads`]). One address of another machine gets a quarter of each part.
     pub connections_max: usize,
     /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,
@@ -99,13 +101,14 @@ pub struct RestBind {
 }
 
 impl RestBind {
-    /// Returns true if the bound address is a loopback one, so that only this host can reach the endpoint.
+    /// Returns true if the bound address is a loopback one, so that only this host can reach the endpoint; requests that name
+    /// another host than this machine are refused then.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
 }
 
-/// The address of a bound endpoint.
+/// The address of a bound endpoint: the one that it listens on, and the URL for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestAddress {
     /// Address that the listener is bound to, with its real port.

@@ -21,7 +21,8 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a [`BlobCache`] cannot provide a blob as a file.
+/// The reason why a [`BlobCache`] cannot provide a blob as a file: no server is known, the fetch failed, there are no files, or
+/// the process ends.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
     /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
@@ -62,7 +63,7 @@ impl BlobFetchError {
 /// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// Maximum number of tries of one fetch, the first included; at least 1.
+    /// Maximum number of tries of one fetch, the first included; at least 1. After the last one the fetch fails with its error.
     pub tries: u32,
     /// Time for which a permanent blob without a lease is kept after its last use; a transient one is removed at once.
     pub cleanup_interval: Duration,

@@ -16,7 +16,8 @@ use thiserror::Error;
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
 
-/// The reason why a [`BlobClient`] could not send or fetch a blob.
+/// The reason why a [`BlobClient`] could not send or fetch a blob: a refusal of the server, a call without an answer, or a
+/// failure of the local store or wrong content.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
     /// The server answered a call with a refusal, such as that it is busy or does not have the blob.
@@ -97,7 +98,8 @@ impl BlobClient {
     /// content against the key's hash and gives the blob out only if it matches.
     ///
     /// # Errors
-    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated; nothing is kept then.
+    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated, or if the content has another hash; nothing
+    /// is kept then.
     pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
         let step = CHUNK_BYTES_MAX as u64;
         let chunks = key.size.div_ceil(step);

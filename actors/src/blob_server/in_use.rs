@@ -138,8 +138,8 @@ impl BlobsInUse {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// Records that this job needs no blob any more; the BlobServer removes its program if no other job and no upload
-    /// needs it. Does nothing while the needs of jobs are unknown.
+    /// Records that this job needs no blob any more; the BlobServer removes its program if no other job, no upload and no job
+    /// that is about to come needs it. Does nothing while the needs of jobs are unknown.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -165,7 +165,8 @@ impl BlobsInUse {
     }
 
     /// Replaces the set of programs, by the hash of their content, that were uploaded to this process's REST endpoint
-    /// and must be kept. The BlobServer removes those that are no longer in the set, unless a job needs them.
+    /// and must be kept. The BlobServer removes those that are no longer in the set, unless a job needs them; those for which
+    /// a job is about to come, or all while the needs of jobs are unknown, only later.
     pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
         self.0.send_if_modified(|known| {
             let before = std::mem::replace(&mut known.uploaded, programs);

@@ -68,8 +68,8 @@ impl BlobServerHandle {
     }
 
     /// Records that the programs that were uploaded to this process are not needed any more, and waits at most 2 s
-    /// until the store has removed those that no job needs; what is not removed by then is only logged. Called when the
-    /// process stops.
+    /// until the store has removed those that no job needs or is about to come with; if that is not done by then, they stay, with
+    /// a warning in the log. Removes nothing while no Dispatcher of this process leads. Called when the process stops.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;

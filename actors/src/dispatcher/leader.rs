@@ -48,8 +48,9 @@ pub(super) struct Building {
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
-/// The actor of a Dispatcher in one leadership: accepts, stores, runs and cancels jobs and records their results. The
-/// leader shell starts it at the grant and stops it when the leadership ends.
+/// The actor of a Dispatcher in one leadership: first recovers the jobs that an earlier leader left in the store, then accepts,
+/// stores, runs and cancels jobs and records their results. The leader shell starts it at the grant and stops it when the
+/// leadership ends.
 #[derive(derive_more::Debug)]
 #[debug("Dispatcher({}, {} jobs)", self.session, self.jobs.len())]
 pub struct Dispatcher {

@@ -47,30 +47,35 @@ pub const ENDPOINT: &str = "dispatcher";
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.
     Session,
-    /// The cluster runs one job: the Dispatcher submits this program when it begins to lead, builds its graph and runs
-    /// it. The submission must have a job id, because the id must be the same after a restart.
+    /// The cluster runs one job: when the Dispatcher begins to lead and does not find the job among those that it recovers, it
+    /// builds this program's graph and runs it; a refused job ends the cluster as failed. The submission must have a job id,
+    /// the same after each restart; without one the process ends with a fatal error.
     Application(Box<SubmitProgram>),
-    /// The cluster runs one job, whose graph was built by the client; the Dispatcher submits it when it begins to lead.
+    /// The cluster runs one job, whose graph was built by the client. The Dispatcher submits it when it begins to lead and does
+    /// not find the job among those that it recovers; a refused job ends the cluster as failed.
     PerJob(Box<JobGraph>),
 }
 
 /// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// The final status, for the external resource system and the exit code.
+    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if a client has
+    /// shut a session down.
     pub status: ApplicationStatus,
-    /// The job that the cluster ran and its last state (application and per-job mode); `None` if a client has shut the
-    /// cluster down.
+    /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
+    /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.
     pub job: Option<(JobId, JobStatus)>,
-    /// Explanation as text for people; `None` if there is nothing to explain.
+    /// Explanation as text for people: the job's failure, the reason why it was refused, or that a client has shut a session
+    /// down; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
     /// True if no client needs the cluster any more: a client has shut it down, or the client that the job is bound to
     /// has gone, so the process may end at once. False: it may go on answering questions about the job.
     pub dismissed: bool,
 }
 
-/// The dependencies of a process's Dispatchers; each leadership starts one with them. The stores are those of the
-/// cluster; with high availability they outlive the process.
+/// The dependencies of a process's Dispatchers; each leadership starts one with them: services, the election, stores of jobs and
+/// programs, the keeper of program hosts, the BlobServer, the mode, and the cell for the cluster's end. The stores are those of
+/// the cluster; with high availability they outlive the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("DispatcherDeps {{ mode: {:?}, .. }}", self.mode)]
 pub struct DispatcherDeps {
@@ -86,7 +91,8 @@ pub struct DispatcherDeps {
     /// The BlobServer that the Dispatcher tells to delete a job's own blobs when the job has ended; `None`: they are
     /// not deleted.
     pub blobs: Option<Remote<BlobServerGateway>>,
-    /// With high availability, the store in which the Dispatcher keeps programs for the next leader; `None` without.
+    /// With high availability, the store in which the Dispatcher of a session keeps programs for the next leader, before their
+    /// jobs are stored; `None` without.
     pub durable: Option<DurableBlobs>,
     /// The record of the blobs that jobs need, by which the BlobServer knows what to keep. The leading Dispatcher
     /// updates it.

@@ -15,8 +15,8 @@ use platform::LaneEnded;
 /// for the next leader; dropping it does the same without waiting.
 pub type DispatcherHandle = Running<LeaderShell<DispatcherDeps>>;
 
-/// Stands for election and runs a Dispatcher whenever this process leads, on the work lane (thread of actors), until
-/// the returned handle is stopped or dropped. If the actor dies of a panic, the process ends.
+/// Stands for election and runs a Dispatcher, which recovers stored jobs, whenever this process leads, on the work lane (thread
+/// of actors), until the returned handle is stopped or dropped. If the actor or a Dispatcher dies of a panic, the process ends.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

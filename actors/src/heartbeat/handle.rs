@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The reason why a peer is lost.
+/// The reason why a peer is lost: it was not heard within the time-out, its process is gone, its actor is stuck, or it does not
+/// know the pair.
 pub use control::liveness::Loss as LossCause;
 
 /// A peer (actor in another process) that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
@@ -98,7 +99,8 @@ impl HeartbeatHandle {
     /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager → JobMaster): sends
     /// beats from `me` to `target` at each interval, and tells `report_to` the peer's payloads and its loss. The beats
     /// say how long ago the actor of `marker` finished a turn. A peer is lost after the time-out, when its process is
-    /// gone, does not know the pair, or its actor is stuck. Dropping the returned watch ends the pair without a report.
+    /// gone, when it does not know the pair (any more) after it was heard once, or when its actor is stuck. Dropping the
+    /// returned watch ends the pair without a report.
     pub fn watch(
         &self,
         me: Party,
@@ -113,8 +115,9 @@ impl HeartbeatHandle {
 
     /// Expects beats from `peer`, whose process is at `node`: answers them, sends none itself, and tells `report_to` the peer's
     /// payloads, its silence and its loss. The answers say how long ago the actor of `marker` finished a turn, by which the
-    /// peer finds out that it is stuck. A later pair of the same two parties takes the beats over. Dropping the returned watch
-    /// ends the pair; beats are answered with "not known" from then on.
+    /// peer finds out that it is stuck. The peer is lost after the time-out, when its process is gone, or when its actor is stuck.
+    /// A later pair of the same two parties takes the beats over. Dropping the returned watch ends the pair without a report;
+    /// beats are answered with "not known" from then on.
     pub fn expect(
         &self,
         me: Party,

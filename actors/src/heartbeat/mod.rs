@@ -30,7 +30,8 @@ pub const ENDPOINT: &str = "heartbeat";
 /// A function that writes the stacks of this process's threads to its log.
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
-/// The dependencies of a process's heartbeat service.
+/// The dependencies of a process's heartbeat service: platform, RPC, the process's session, and what happens when an actor is
+/// stuck (a fatal error, before it a log of all stacks).
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatDeps {{ session: {:?}, .. }}", self.session)]
 pub struct HeartbeatDeps {

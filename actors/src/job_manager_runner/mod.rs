@@ -36,7 +36,8 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Number of JobMasters of one job that die of a panic before the process ends.
 const DEATHS_MAX: u8 = 3;
 
-/// The dependencies of a job's runner and of the JobMasters that it starts; the Dispatcher makes them.
+/// The dependencies of a job's runner and of the JobMasters that it starts, which the Dispatcher makes: services, the job's graph,
+/// options, program and log, the Dispatcher's session, and the table in which JobMasters are published.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {
@@ -50,7 +51,8 @@ pub struct RunnerDeps {
     pub graph: Arc<JobGraph>,
     /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
-    /// Time of the submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
+    /// shown it as the job's start.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, under which the job's spans are; none for a job that was
     /// recovered.

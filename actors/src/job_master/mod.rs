@@ -54,7 +54,8 @@ pub fn endpoint_name(job: JobId) -> String {
 /// Longest the end of a JobMaster waits for the end of its program host.
 const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
-/// The dependencies of a JobMaster in one leadership; the job's runner makes them.
+/// The dependencies of a JobMaster in one leadership, which the job's runner makes: services, the job's graph, options, program
+/// and log, the session, and gateways of its runner and of the keeper of program hosts.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobMasterDeps({}, {})", self.graph.job_id, self.session)]
 pub struct JobMasterDeps {
@@ -66,7 +67,8 @@ pub struct JobMasterDeps {
     pub options: conf::Options,
     /// Session of the leadership under which the JobMaster runs; its endpoint is fenced by it.
     pub session: JobMasterId,
-    /// Time of the submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
+    /// shown it as the job's start.
     pub submitted_ms: u64,
     /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
     pub trace: TraceContext,

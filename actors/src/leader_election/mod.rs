@@ -30,7 +30,8 @@ use tokio::sync::oneshot;
 /// The endpoint name that a JobManager process's election service is served under, to its own process only.
 pub const ENDPOINT: &str = "leader_election";
 
-/// The dependencies of a process's election service.
+/// The dependencies of a process's election service: the driver of the lease, the process's addresses, the table in which leaders
+/// are published, and services of the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("ElectionDeps {{ driver: {:?}, .. }}", self.driver)]
 pub struct ElectionDeps {

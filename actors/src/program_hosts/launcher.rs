@@ -17,7 +17,8 @@ pub enum HostSide {
     TaskManager,
 }
 
-/// The order to a [`ProgramHostLauncher`] to start one program host.
+/// The order to a [`ProgramHostLauncher`] to start one program host: for which job, from which executable, for which side of
+/// the job.
 #[derive(Debug, Clone)]
 pub struct HostRequest {
     /// Job that the host is for.
@@ -33,7 +34,7 @@ pub struct HostRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitCause(pub String);
 
-/// A program host that a launcher has started and that answers calls.
+/// A program host that a launcher has started and that answers calls: its address, its end to wait for, and a way to kill it.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({:?})", self.address)]
 pub struct LaunchedHost {
@@ -50,7 +51,7 @@ pub struct LaunchedHost {
 /// processes, or inside this process.
 pub trait ProgramHostLauncher: Send + Sync {
     /// Starts a host and waits until it answers calls. Dropping the future gives the launch up and leaves no process
-    /// behind.
+    /// behind; the keeper does so after `taskmanager.program-host.start-timeout`.
     ///
     /// # Errors
     /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the same may
@@ -58,7 +59,8 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 
     /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it.
-    /// When memory runs short such hosts are ended before others, unless they were asked within the last seconds.
+    /// When memory runs short such hosts are ended before others, unless they were asked within the last 2 s. Does nothing by
+    /// default.
     fn serves_collected(&self, _pid: u32) {}
 }
 
@@ -66,10 +68,11 @@ pub trait ProgramHostLauncher: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
     /// The JobManager's BlobServer does not have the file, or has other content in its place; another try will not
-    /// help. The text says which file.
+    /// help, so a job that needs the file fails for good. The text says which file.
     #[error("{0}")]
     Gone(String),
-    /// The file could not be fetched or stored this time; another try may succeed. The text says why.
+    /// The file could not be fetched or stored this time; another try may succeed, so a job that needs the file may be
+    /// restarted. The text says why.
     #[error("{0}")]
     Failed(String),
 }

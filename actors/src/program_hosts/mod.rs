@@ -32,7 +32,8 @@ use tokio::sync::oneshot;
 /// The endpoint name that a process's keeper of program hosts is served under.
 pub const ENDPOINT: &str = "program_hosts";
 
-/// The dependencies of a process's keeper of program hosts.
+/// The dependencies of a process's keeper of program hosts: a launcher, a source of executables, the side (JobManager or
+/// TaskManager) of its hosts, and services of the process.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HostsDeps {{ side: {:?}, .. }}", self.side)]
 pub struct HostsDeps {
@@ -107,7 +108,8 @@ enum State {
 }
 
 /// The actor that keeps this process's program hosts, at most one per job: launches them on request, watches them, ends
-/// them. On a JobManager their number is limited, and requests wait for a place.
+/// them. On a JobManager the number of child processes is limited (`jobmanager.program-hosts.max`): requests wait for a place,
+/// and are refused with [`BuildError::NoRoom`] if none is free in time, builds also if 256 wait already.
 #[derive(derive_more::Debug)]
 #[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {

@@ -51,7 +51,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The way in which the cluster gets its workers (TaskManagers).
+/// The way in which the cluster gets its workers (TaskManagers): they register by themselves, or the ResourceManager requests
+/// them from an external system.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// TaskManagers are started from outside, by scripts or by hand; any that registers is accepted, and none is
@@ -66,7 +67,8 @@ pub enum Mode {
     },
 }
 
-/// The dependencies of a process's ResourceManagers: each leadership of the process starts a new one with them.
+/// The dependencies of a process's ResourceManagers: services, the source of workers, and the BlobServer to tell TaskManagers of.
+/// Each leadership of the process starts a new ResourceManager with them.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.

@@ -35,7 +35,8 @@ pub const ENDPOINT: &str = "slot_manager";
 /// Interval at which waiting times are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The dependencies of a SlotManager, with which the ResourceManager starts it.
+/// The dependencies of a SlotManager, with which the ResourceManager starts it: services, the ResourceManager's session and
+/// gateway, and the settings of the matching of slots.
 #[derive(Debug)]
 pub struct SlotManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.

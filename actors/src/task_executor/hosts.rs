@@ -40,7 +40,8 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 /// Beyond the time that tasks have to be cancelled, for a host to be gone.
 const END_GRACE: Duration = Duration::from_secs(10);
 
-/// The settings that each program host (process that runs a job's tasks) of this TaskManager receives.
+/// The settings that each program host (process that runs a job's tasks) of this TaskManager receives when it is started: the
+/// cluster's id, addresses and ports for the exchange of records, folders for temporary files, options, and the memory limit.
 #[derive(Debug, Clone)]
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.

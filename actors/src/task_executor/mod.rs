@@ -45,7 +45,8 @@ use std::time::Duration;
 /// The endpoint name that a TaskManager's TaskExecutor is served under.
 pub const ENDPOINT: &str = "task_executor";
 
-/// The parts from which a process's TaskExecutor is started, besides the services of the process.
+/// The parts from which a process's TaskExecutor is started, besides the services of the process: its resources and slots, facts
+/// to show, the blob cache, the keeper and settings of program hosts, the source of data keys, and the log files.
 #[derive(Clone, derive_more::Debug)]
 #[debug("TaskExecutorDeps {{ spec: {:?}, .. }}", self.spec)]
 pub struct TaskExecutorDeps {
@@ -68,7 +69,8 @@ pub struct TaskExecutorDeps {
     /// Function that returns the secret key, 32 bytes, of the data connections between the hosts of a job. It is
     /// derived from the cluster's secret and the job id, and called when a host is started.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
-    /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere.
+    /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere: the list
+    /// of its log files is empty then.
     pub logs: Option<LogFolder>,
 }
 

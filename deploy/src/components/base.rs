@@ -17,7 +17,8 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Errors of starting a component of a process; the process cannot start then.
+/// Errors of starting a component of a process, which then cannot start: a thread that is gone, or the REST endpoint's folder
+/// of uploads.
 #[derive(Debug, Error)]
 pub enum ComponentError {
     /// The lane (a thread for actors) that the component was to run on has ended, because the process is
@@ -29,15 +30,15 @@ pub enum ComponentError {
         /// Reason of the lane's end.
         source: LaneEnded,
     },
-    /// A store that the component needs could not be opened.
+    /// The REST endpoint's folder of uploaded programs could not be made, or its server could not be set up on the bound port.
     #[error("{component} could not be started: {why}")]
     Storage {
         /// Name of the component concerned.
         component: &'static str,
-        /// Message of the store.
+        /// Message of the system, with the path of the folder.
         why: String,
     },
-    /// The options contradict each other; the text says which and how. The process cannot start until they are changed.
+    /// The options contradict each other; the text says which and how. No component reports this at present.
     #[error("{0}")]
     Options(String),
 }

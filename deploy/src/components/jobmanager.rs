@@ -27,7 +27,8 @@ use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
-/// The parts from which [`JobManagerComponents::start`] starts a JobManager in this process.
+/// The parts from which [`JobManagerComponents::start`] starts a JobManager in this process: the base parts, the driver of the
+/// election, stores of jobs and blobs, the launcher of program hosts, the source of workers, and the mode of the cluster.
 pub struct JobManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
@@ -64,8 +65,8 @@ pub struct JobManagerParts {
     pub embedded: bool,
 }
 
-/// The components of a running JobManager, from election to Dispatcher. Dropping this value is no orderly stop: call
-/// [`JobManagerComponents::stop`].
+/// The components of a running JobManager, from election to Dispatcher. Dropping this value asks all of them to stop, in no
+/// order and without waiting: call [`JobManagerComponents::stop`].
 pub struct JobManagerComponents {
     base: Base,
     leaders: LeaderTable,
@@ -79,8 +80,9 @@ pub struct JobManagerComponents {
 }
 
 impl JobManagerComponents {
-    /// Starts all components in order and stands for election. Calls `before_leaders` once, when the base services and
-    /// the BlobServer are up and no component stands for election yet: the place to start the REST endpoint.
+    /// Starts all components in order; the process stands for the lease at once. Calls `before_leaders` once, when the base
+    /// services and the BlobServer are up and neither ResourceManager nor Dispatcher stands for leadership yet: the place to
+    /// start the REST endpoint. Does not wait until this process leads.
     ///
     /// # Errors
     /// Returns the [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
@@ -181,15 +183,15 @@ impl JobManagerComponents {
     }
 
     /// Removes the programs that were uploaded to this process and that no job needs; waits at most 2 s for
-    /// the store. Must be called before [`JobManagerComponents::stop`]: blobs are removed only while a
-    /// Dispatcher leads.
+    /// the store, then logs a warning and they stay. Must be called before [`JobManagerComponents::stop`]: blobs are removed
+    /// only while a Dispatcher of this process leads.
     pub async fn forget_uploads(&self) {
         self.blobs.forget_uploads().await;
     }
 
     /// Stops all components, in the reverse order of their start, which gives this process's leadership up, and
-    /// returns when they have ended. Running jobs are not ended: the HA data stay as they are, so that another
-    /// JobManager can continue the jobs.
+    /// returns when they have ended. Running jobs are suspended, not ended: with high availability their data stay as they
+    /// are, so that another JobManager can continue the jobs.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;

@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::BlobStore;
 
-/// The parts from which [`TaskManagerComponents::start`] starts a TaskManager in this process.
+/// The parts from which [`TaskManagerComponents::start`] starts a TaskManager in this process: the base parts, the source of
+/// leaders, the store of blobs, the launcher and settings of program hosts, and the slots and resources to offer.
 pub struct TaskManagerParts {
     /// Parts that every role's process has: platform, RPC, metrics.
     pub base: BaseParts,
@@ -118,7 +119,7 @@ impl TaskManagerComponents {
     }
 
     /// Stops the TaskManager in order: ends all program hosts, tells the ResourceManager and the JobMasters that it
-    /// leaves with `cause`, then stops the other services. Returns when all have ended.
+    /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;

@@ -26,7 +26,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Builds the job of the program `entry` with `args`, runs it in a cluster inside this process, prints the results that
 /// it collects to standard output, and blocks until its end. Options come from `flott.yaml` in `FLOTT_CONF_DIR` and
-/// from the environment. Prints an error to standard error; the returned exit code tells the job's outcome.
+/// from the environment. SIGINT or SIGTERM cancels the job; a second signal ends the process at once with code 2. Prints an
+/// error to standard error; the returned exit code tells the job's outcome.
 pub fn run(entry: ProgramEntry, args: Vec<String>) -> Exit {
     match start(entry, args) {
         Ok(exit) => exit,

@@ -41,7 +41,7 @@ pub(crate) struct JobManagerProcess {
     pub options: Options,
     /// Place of the process's log, which is set up already: users are shown the files beside it.
     pub log: LogPlace,
-    /// The memory of the process and its program hosts together; a host is ended before they use more.
+    /// Limit on the memory of the process and its program hosts together; shortly before they exceed it, a host is ended.
     pub memory: ProcessLimit,
     /// Mode of the cluster: session, application or per job.
     pub mode: ClusterMode,

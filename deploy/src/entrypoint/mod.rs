@@ -26,10 +26,11 @@ pub enum StartError {
     /// The file with the cluster's id or secret cannot be read or made.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
-    /// The process could not open its RPC endpoint.
+    /// The RPC service of an embedded cluster could not be started. Processes that listen report [`StartError::Port`] instead.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// None of the configured ports could be opened; the text names the options that set them.
+    /// None of the configured ports of the RPC service or the REST endpoint could be bound; the text names the options that set
+    /// them.
     #[error("{why}; set {ports}, or {host}")]
     Port {
         /// The address concerned, what was tried, and the reason.
@@ -39,13 +40,14 @@ pub enum StartError {
         /// Key of the option with the interface or host to bind on.
         host: &'static str,
     },
-    /// A component of the process could not be started.
+    /// A component of the process (heartbeats, BlobServer, REST endpoint and others) could not be started.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// A folder or an object store that the process needs could not be opened.
+    /// A folder (for temporary files or blobs), the high-availability storage, or a file (program, job graph, certificate) could
+    /// not be opened, made or read; or `rest.bind-address` names a host that cannot be resolved.
     #[error("{what}: {why}")]
     Storage {
-        /// The folder or store that could not be opened.
+        /// The folder, store, file or option concerned.
         what: String,
         /// Reason as text for people.
         why: String,
@@ -53,7 +55,8 @@ pub enum StartError {
     /// The options for memory, cores or slots contradict each other; the text says how.
     #[error("{0}")]
     Memory(String),
-    /// Something else that the options or arguments ask for is impossible; the text says what.
+    /// Something else that the options or arguments ask for is impossible, such as high availability without a directory or a
+    /// malformed certificate; the text says what.
     #[error("{0}")]
     Invalid(String),
     /// The process was told to stop (by a signal, for example) before it was up; the order says why.

@@ -160,8 +160,8 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows, running or ended. Refused with 503
-    /// while none leads.
+    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows, running or ended. A job whose JobMaster
+    /// does not answer within 2 s is shown as `INITIALIZING`. Refused with 503 while no Dispatcher leads.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
@@ -202,7 +202,7 @@ impl RestClient {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/vertices/:vertexid`: the vertex with the id `vertex` (32 hexadecimal digits) and its
-    /// subtasks. Refused with 404 if the job or the vertex is unknown.
+    /// subtasks. Refused with 404 if the job or the vertex is unknown, otherwise like `RestClient::job`: 410 or 503.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
@@ -212,8 +212,8 @@ impl RestClient {
     /// [`ClientTimeouts::answer`] longer than `wait`.
     ///
     /// # Errors
-    /// Returns [`ClientError::Refused`] with status 404 for an unknown job, and 400 if `job` is not an id; otherwise as
-    /// every call.
+    /// Returns [`ClientError::Refused`] with status 404 for an unknown job, 400 if `job` is not an id, and 503 while the job
+    /// is being stored or recovered; otherwise as every call.
     pub async fn execution_result(
         &self,
         job: &str,
@@ -224,7 +224,8 @@ impl RestClient {
         self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
     /// Sends `PATCH /jobs/:jobid?mode=cancel`: asks to cancel the job, and does not wait for its end. Refused with 404 for
-    /// an unknown job, with 409 if it has ended, and with 403 if `web.cancel.enable` is false there.
+    /// an unknown job, with 409 if it has ended, with 503 or 504 if its JobMaster does not answer in time (it may be cancelled
+    /// all the same) or the job is being stored or recovered, and with 403 if `web.cancel.enable` is false there.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
@@ -233,8 +234,8 @@ impl RestClient {
     }
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat
     /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival. The client sends no further beat
-    /// by itself. Refused with 404 for an unknown job, with 409 if it has ended, and with 403 if `web.cancel.enable` is
-    /// false there.
+    /// by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while jobs are being recovered and
+    /// this one is not found yet, and with 403 if `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -245,8 +246,8 @@ impl RestClient {
     }
     /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on
     /// the JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding.
-    /// Refused with 404 if the job or the coordinator is unknown, 503 while the coordinators are not up, 500 if the
-    /// coordinator fails or the job has failed or was cancelled.
+    /// Refused with 404 if the job or the coordinator is unknown, 503 while the coordinators are not up, 500 if the coordinator
+    /// fails or the job has ended. Only results that a finished job has collected are served on, for 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -325,8 +326,8 @@ impl RestClient {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
     /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it.
-    /// Returns the id of the operation, for [`RestClient::disposal_status`], which alone shows a failure. Refused with 403
-    /// if `web.cancel.enable` is false there.
+    /// Returns the id of the operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there,
+    /// or a running job needs it. Refused with 400 for an empty path, and with 403 if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -355,7 +356,7 @@ impl RestClient {
     }
     /// Sends `POST /blocklist/nodes/:node`: blocks the node with this host name for a time, so that it gets no new slots
     /// and workers; slots in use stay. Returns the block that holds: an existing one that ends later stays. Refused with
-    /// 400 for a bad body or name, and with 409 if too many nodes are blocked.
+    /// 400 for a bad body or name, 409 if too many nodes are blocked, and 503 while no ResourceManager leads.
     pub async fn block_node(
         &self,
         node: &str,
@@ -424,8 +425,8 @@ impl RestClient {
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: after the answer the cluster cancels all its jobs and ends, within 30 s or so. Refused with
-    /// 503 while no Dispatcher leads.
+    /// Sends `DELETE /cluster`: from the answer on the cluster refuses new jobs; it cancels all its jobs, waits 30 s at most
+    /// for their ends, and ends. Refused with 503 while no Dispatcher leads.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

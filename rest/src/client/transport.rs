@@ -20,7 +20,8 @@ use tokio::time::timeout;
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// The reason why a request of a [`RestClient`](super::RestClient) has no usable answer.
+/// The reason why a request of a [`RestClient`](super::RestClient) has no usable answer: no connection, no answer in time, a
+/// refusal, an answer of another shape, or a file to upload that cannot be read.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No connection to the endpoint could be made in time; the request was not sent.

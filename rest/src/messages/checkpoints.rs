@@ -98,7 +98,8 @@ pub struct RestoredCheckpointInfo {
     pub external_path: Option<String>,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`, and an entry of the history.
+/// One checkpoint or savepoint: its state, times, sizes, acknowledgements, folder and failure. The answer to `GET
+/// /jobs/:jobid/checkpoints/details/:checkpointid`, and an entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointInfo {
     /// `completed`, `failed` or `in_progress`: Flink's clients choose the class of the answer by it.
@@ -157,7 +158,7 @@ pub struct CheckpointInfo {
     pub failure_message: Option<String>,
 }
 
-/// The part of one vertex in a checkpoint, over all its subtasks.
+/// The part of one vertex in a checkpoint, over all its subtasks: state in bytes, times, and the number of acknowledgements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCheckpointInfo {
     /// Number of the checkpoint that the part belongs to.
@@ -325,7 +326,8 @@ pub struct TriggeredCheckpoint {
     pub failure_cause: Option<super::FailureBody>,
 }
 
-/// The answer to `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings.
+/// The answer to `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings (interval, time-out, pause, retention,
+/// directory, tolerated failures); of what is not there, such as unaligned checkpoints, that it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointConfigInfo {
     /// Checkpointing mode, always `exactly_once`.

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterOverview {
-    /// Number of registered TaskManagers.
+    /// Number of registered TaskManagers that have reported their slots, as each does right after its registration.
     pub taskmanagers: u32,
-    /// Number of slots of all registered TaskManagers, free or not.
+    /// Number of slots of these TaskManagers, free or not.
     pub slots_total: u32,
-    /// Number of free slots of all registered TaskManagers, those on blocked nodes included.
+    /// Number of free slots of these TaskManagers, those on blocked nodes included.
     pub slots_available: u32,
     /// Number of TaskManagers on blocked nodes (which get no new slots and TaskManagers for a time); absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -55,7 +55,7 @@ pub struct DashboardConfiguration {
     pub features: Features,
 }
 
-/// The features that an endpoint allows.
+/// The features that an endpoint allows: to submit programs, and to cancel and stop jobs; two of Flink's are never there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
@@ -69,7 +69,7 @@ pub struct Features {
     pub web_history: bool,
 }
 
-/// One option in the answer to `GET /jobmanager/config`.
+/// One option (key and value) in the answer to `GET /jobmanager/config`; secrets are masked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
     /// Key of the option, such as `parallelism.default`.
@@ -146,14 +146,16 @@ impl AggregatedMetric {
     }
 }
 
-/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time. An empty body counts as one without fields.
+/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one
+/// without fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {
-    /// Duration of the block in milliseconds, at least 1; absent: 600,000 (10 min).
+    /// Duration of the block in milliseconds, at least 1 (0 is refused with 400); absent: 600,000 (10 min).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
-    /// The reason, which the list of blocked nodes shows; at most 1,000 bytes; absent: `no reason given`.
+    /// The reason, which the list of blocked nodes shows; at most 1,000 bytes, a longer one is refused with 400; absent: `no
+    /// reason given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }

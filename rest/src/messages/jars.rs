@@ -13,12 +13,12 @@ pub struct JarList {
     pub files: Vec<JarFile>,
 }
 
-/// One program that was uploaded to this endpoint.
+/// One program that was uploaded to this endpoint: its id, name and time of upload, and the jobs that it registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
     /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
     pub id: String,
-    /// Name of the uploaded file, as the client sent it.
+    /// Name of the uploaded file, as the client sent it, without a folder and cut to 128 characters; not unique.
     pub name: String,
     /// Time of the upload, in Unix milliseconds.
     pub uploaded: u64,
@@ -51,19 +51,21 @@ impl JarUploaded {
     }
 }
 
-/// The body of `POST /jars/:jarid/run` and `…/plan`; every field may be absent, unknown ones are refused.
+/// The body of `POST /jars/:jarid/run` and `…/plan`: the job to choose, arguments, parallelism, id, options, and a savepoint to
+/// start from. Every field may be absent; unknown ones are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JarRequest {
     /// Name of the job to run, if the program registers several; absent or empty: `pipeline.entry` of
-    /// `flink_configuration`, or else the only one.
+    /// `flink_configuration`, or else the only one (with several the build fails, 400).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
     /// Arguments of the program in one text, split on white space outside of quotes. Refused with 400 together with
     /// `program_args_list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments of the program, one per element, at most 10,000. Refused with 400 together with `program_args`.
+    /// Arguments of the program, one per element. Refused with 400 if there are more than 10,000, and together with
+    /// `program_args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
     /// Default parallelism of the job, 1 to 32,768, otherwise 400; absent: `parallelism.default` of the job's options, or
@@ -87,8 +89,8 @@ pub struct JarRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_non_restored_state: Option<bool>,
     /// The owner of the savepoint after the start: `NO_CLAIM` (the user) or `CLAIM` (the job, which deletes it once its own
-    /// first checkpoint is complete). Absent: `restore_mode`, or else `execution.state-recovery.claim-mode`, by default
-    /// `NO_CLAIM`.
+    /// first checkpoint is complete; refused with 400 while another job may need it). Another text: 400. Absent:
+    /// `restore_mode`, or else `execution.state-recovery.claim-mode`, by default `NO_CLAIM`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_mode: Option<String>,
     /// Older name of `claimMode`, used if that is absent.

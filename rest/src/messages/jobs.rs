@@ -43,7 +43,7 @@ pub struct JobsOverview {
     pub jobs: Vec<JobOverview>,
 }
 
-/// One job in the answer to `GET /jobs/overview`.
+/// One job in the answer to `GET /jobs/overview`: its name, state and times, and the numbers of its subtasks by state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobOverview {
@@ -51,11 +51,12 @@ pub struct JobOverview {
     pub jid: String,
     /// Name of the job, meant for people; not unique.
     pub name: String,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
+    /// from an earlier leader.
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from the job's submission to its end, or to the time of the answer if it has not ended.
+    /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
     /// State of the job by Flink's name, such as `RUNNING`.
     pub state: String,
@@ -68,7 +69,7 @@ pub struct JobOverview {
     pub pending_operators: u32,
 }
 
-/// The answer to `GET /jobs/:jobid`: the job's state, its vertices and its plan.
+/// The answer to `GET /jobs/:jobid`: the job's state and times, its vertices with the states of their subtasks, and its plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobDetailsInfo {
@@ -83,11 +84,12 @@ pub struct JobDetailsInfo {
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
-    /// Time of the job's submission, in Unix milliseconds.
+    /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
+    /// from an earlier leader.
     pub start_time: i64,
     /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
     pub end_time: i64,
-    /// Milliseconds from the job's submission to its end, or to `now` if it has not ended.
+    /// Milliseconds from `start_time` to the job's end, or to `now` if it has not ended.
     pub duration: i64,
     /// Smallest maximum parallelism (number of key groups, the units in which keyed state is divided) of the job's
     /// vertices; -1 if the job has no vertex.
@@ -96,7 +98,8 @@ pub struct JobDetailsInfo {
     /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
     /// ended, when the endpoint answered.
     pub now: i64,
-    /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: never entered.
+    /// Time of the latest entry into each job state in Unix milliseconds, by Flink's name; 0: not entered since the job's
+    /// present JobMaster started.
     pub timestamps: BTreeMap<String, i64>,
     /// Vertices in topological order, each with the state of its subtasks.
     pub vertices: Vec<JobVertexInfo>,
@@ -109,7 +112,8 @@ pub struct JobDetailsInfo {
     pub plan: JobPlan,
 }
 
-/// One vertex (a chain of operators that run in one task) of a job, with the state of its subtasks.
+/// One vertex (a chain of operators that run in one task) of a job: its parallelism, and the states, times and numbers of records
+/// of its subtasks together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobVertexInfo {
@@ -175,7 +179,8 @@ pub struct IoMetrics {
     pub accumulated_busy_time: String,
 }
 
-/// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`.
+/// The answer to `GET /jobs/:jobid/plan`, and to GET and POST of `/jars/:jarid/plan`: the graph of a job, or of the job that a
+/// program would run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanResponse {
     /// Graph of the job with its vertices as nodes, in the form that Flink's pages draw.
@@ -196,7 +201,7 @@ pub struct JobPlan {
     pub nodes: Vec<PlanNode>,
 }
 
-/// One vertex of a plan, with the edges that end at it.
+/// One vertex of a plan: its name, parallelism and operators, and the edges that end at it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanNode {
     /// Vertex id, 32 hexadecimal digits.
@@ -222,7 +227,7 @@ pub struct PlanNode {
     pub optimizer_properties: String,
 }
 
-/// One operator of a vertex's chain.
+/// One operator of a vertex's chain: its ids, kind and name, the type of its output, and whether it has a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanOperator {
     /// Operator id, 32 hexadecimal digits.
@@ -242,7 +247,7 @@ pub struct PlanOperator {
     pub coordinated: bool,
 }
 
-/// One edge of a plan, at the vertex that consumes its records.
+/// One edge of a plan, at the vertex that consumes its records: where they come from, and how they are distributed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanInput {
     /// Index of the input at the consuming vertex, from 0.
@@ -291,7 +296,8 @@ pub struct JobExecutionResult {
     pub application_status: String,
     /// Always empty: there are no accumulators.
     pub accumulator_results: BTreeMap<String, String>,
-    /// Milliseconds from the job's submission to its end.
+    /// Milliseconds from the time at which the last leader began to run the job (after its submission or recovery) to its
+    /// end.
     pub net_runtime: u64,
     /// Reason of the job's failure; absent unless the job failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -311,7 +317,8 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures, those that a restart has cured included.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has
+/// cured included.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
@@ -326,7 +333,7 @@ pub struct JobExceptions {
     pub exception_history: ExceptionHistory,
 }
 
-/// The history of a job's failures.
+/// The newest failures of a job's history, and whether older ones are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
@@ -336,7 +343,7 @@ pub struct ExceptionHistory {
     pub truncated: bool,
 }
 
-/// One failure of a job in its history.
+/// One failure of a job in its history: its cause and time, and the task and TaskManager where it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
@@ -355,8 +362,8 @@ pub struct ExceptionEntry {
     pub endpoint: Option<String>,
     /// Resource id of the TaskManager that ran the task; `None` (JSON `null`) if no task failed or it is unknown.
     pub task_manager_id: Option<String>,
-    /// Further failures that came before the job was restarted, one of each cause, at most 16; empty for an entry of this
-    /// list itself.
+    /// Further failures that came before the job was restarted, one of each cause; beyond 16 they are dropped. Empty for an entry
+    /// of this list itself.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 
@@ -379,7 +386,8 @@ pub struct VertexDetailsInfo {
     pub subtasks: Vec<SubtaskInfo>,
 }
 
-/// The current execution attempt (one try to run it) of one subtask of a vertex.
+/// The current execution attempt (one try to run it) of one subtask of a vertex: its state, TaskManager, times and numbers of
+/// records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SubtaskInfo {
@@ -387,7 +395,7 @@ pub struct SubtaskInfo {
     pub subtask: u32,
     /// State of the attempt by Flink's name, such as `RUNNING`.
     pub status: String,
-    /// Number of the subtask's current attempt, from 0; grows with every restart of the subtask.
+    /// Number of the subtask's current attempt, from 0 with each JobMaster; grows with every restart of the subtask.
     pub attempt: u32,
     /// Host name of the TaskManager that runs the attempt, or `(unassigned)` before the deployment.
     pub endpoint: String,

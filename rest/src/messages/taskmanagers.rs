@@ -10,7 +10,8 @@ pub struct TaskManagers {
     pub taskmanagers: Vec<TaskManagerInfo>,
 }
 
-/// One TaskManager in the answer to `GET /taskmanagers`; `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
+/// One TaskManager in the answer to `GET /taskmanagers`: its addresses, last heartbeat, slots, resources and configured memory.
+/// `GET /taskmanagers/:id` adds `allocatedSlots` and `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerInfo {
@@ -31,7 +32,7 @@ pub struct TaskManagerInfo {
     pub time_since_last_heartbeat: u64,
     /// Number of the TaskManager's slots, free or not.
     pub slots_number: u32,
-    /// Number of the TaskManager's slots that are free, those of a blocked node included.
+    /// Number of the TaskManager's slots that are free, those of a blocked node included; 0 until it has reported its slots.
     pub free_slots: u32,
     /// Resources of the whole TaskManager; memory in MiB.
     pub total_resource: ResourceInfo,
@@ -47,7 +48,7 @@ pub struct TaskManagerInfo {
     /// The slots that jobs have; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
-    /// The memory in use and its maximum; absent in the list of TaskManagers.
+    /// The memory in use (0 if the TaskManager does not answer within 2 s) and its maximum; absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<TaskManagerMetrics>,
 }
@@ -142,7 +143,8 @@ pub struct ResourceInfo {
     pub extended_resources: BTreeMap<String, f64>,
 }
 
-/// Configured memory of a TaskManager by part, in bytes.
+/// Configured memory of a TaskManager by part (runtime, user code, exchange, managed, overhead) and their sums, in bytes; what is in
+/// use is not shown here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryConfiguration {

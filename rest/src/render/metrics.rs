@@ -61,7 +61,8 @@ pub fn subtask_metrics(
 
 /// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics`: minimum, maximum, mean and sum of each
 /// metric over the subtasks that have it and for which `chosen` (called once with each subtask's index, from 0) returns
-/// true. If `wanted` is `None`, all metrics without values. `None` if the job has no such vertex.
+/// true. If `wanted` is `None`, all metrics without values; wanted names that no chosen subtask has are left out. Returns `None` if
+/// the job has no such vertex.
 pub fn aggregated_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
