@@ -19,6 +19,8 @@ use std::{
 const FILE_NAME: &str = "flott.yaml";
 /// The variable that names the configuration directory.
 const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
+/// Prefixes of the options that a program's build depends on.
+const SHAPING: [&str; 2] = ["pipeline.", "execution.checkpointing."];
 
 /// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which
 /// overrides the file.
@@ -216,6 +218,14 @@ impl Options {
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());
         self.entries.iter().map(pair).collect()
+    }
+
+    /// Returns the settings that shape a job's graph when it is built, as texts by key: those under `pipeline.` and
+    /// `execution.checkpointing.`. A program's own options override them.
+    pub fn shaping(&self) -> BTreeMap<String, String> {
+        let mut shaping = self.to_map();
+        shaping.retain(|key, _| SHAPING.iter().any(|prefix| key.starts_with(prefix)));
+        shaping
     }
 
     /// Returns all settings as texts by key, for logs and REST, with `******` for the values of secrets; defaults are

@@ -154,6 +154,19 @@ fn secrets_are_masked_for_logs_and_kept_for_other_processes() {
 }
 
 #[test]
+fn only_what_shapes_a_graph_is_handed_to_a_programs_build() {
+    let options = Options::from_map([
+        ("pipeline.max-parallelism", "64"),
+        ("execution.checkpointing.interval", "1s"),
+        ("s3.secret-key", "hidden"),
+        ("restart-strategy.type", "none"),
+    ]);
+    let shaping = options.unwrap().shaping();
+    let keys: Vec<_> = shaping.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["execution.checkpointing.interval", "pipeline.max-parallelism"]);
+}
+
+#[test]
 fn a_users_key_is_a_name_and_never_a_path() {
     let options = Options::from_yaml("f", "program:\n  \"x[99999999]\": 1\n  a b: 2\n").unwrap();
     assert_eq!(options.program()["x[99999999]"], "1");

@@ -127,6 +127,10 @@ pub struct BuildInHost {
     pub parallelism: u32,
     /// The job's own options (`-D`), which override the cluster's and may change the graph.
     pub options: BTreeMap<String, String>,
+    /// Settings of the cluster that shape a graph (`pipeline.…`, `execution.checkpointing.…`). The program's own override them, and
+    /// `options` overrides both.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, String>,
     /// True if the child is kept for the job's coordinators; otherwise, and after a failed build, it is ended.
     pub keep: bool,
 }

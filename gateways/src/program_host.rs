@@ -55,6 +55,10 @@ pub struct BuildGraph {
     pub parallelism: u32,
     /// Options of the job (`-D`) that shape the graph, such as `pipeline.max-parallelism`.
     pub options: BTreeMap<String, String>,
+    /// Settings of the cluster that shape a graph (`pipeline.…`, `execution.checkpointing.…`). The program's own override them, and
+    /// `options` overrides both.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, String>,
     /// True in embedded mode, where relative paths in the program are allowed; false: they are refused.
     pub embedded: bool,
 }

@@ -30,7 +30,8 @@ impl Dispatcher {
         let merged = self.merged(&options)?;
         let parallelism =
             parallelism.unwrap_or_else(|| merged.get(&conf::execution::PARALLELISM).get());
-        Ok((BuildInHost { program, job_id, parallelism, options, keep }, merged))
+        let defaults = self.deps.services.options.shaping();
+        Ok((BuildInHost { program, job_id, parallelism, options, defaults, keep }, merged))
     }
 
     /// Records the build of a job's graph and requests it from a child process.

@@ -237,6 +237,23 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
+async fn a_program_is_built_with_the_settings_of_the_cluster_that_shape_a_graph() {
+    let settings = [("pipeline.max-parallelism", "64"), ("restart-strategy.type", "none")];
+    let process = TestProcess::start(&settings).await;
+    let election = ElectionDouble::start(&process);
+    let f = start_in(process, election, ClusterMode::Session, MemoryObjects::new()).await;
+    f.leads(1).await;
+    let plan = |own: Option<&str>| {
+        let options = own.map(|own| ("pipeline.max-parallelism".to_owned(), own.to_owned()));
+        let options = options.into_iter().collect();
+        f.gateway().ask(PlanProgram { program: program(), parallelism: Some(1), options })
+    };
+    let max = BTreeMap::from([("pipeline.max-parallelism".to_owned(), "64".to_owned())]);
+    assert_eq!(plan(None).await.unwrap().options, max);
+    assert_eq!(plan(Some("8")).await.unwrap().options["pipeline.max-parallelism"], "8");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn who_waits_for_the_result_gets_it_when_the_job_ends() {
     let f = Fixture::session().await;
     f.submit(graph(1, 1, false)).await.unwrap();

@@ -54,7 +54,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
 
     fn handle(&mut self, ask: Ask<BuildInHost>, ctx: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
-        let BuildInHost { program, job_id, parallelism, options, keep } = ask.body;
+        let BuildInHost { program, job_id, parallelism, options, defaults, keep } = ask.body;
         let deadline = ask.caller.deadline;
         let key = super::program_key(&program);
         let waits = deadline.remaining().saturating_mul(BUILD_WAITS_PERCENT) / 100;
@@ -65,7 +65,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
             let host = came_up(launched.await)?;
             let gateway: Remote<ProgramHostGateway> =
                 deps.services.rpc.gateway(&host.address, host.session);
-            let build = BuildGraph { program, job_id, parallelism, options, embedded };
+            let build = BuildGraph { program, job_id, parallelism, options, defaults, embedded };
             let within = BUILD_WITHIN.min(deadline.remaining());
             let exit = addr.send(ExitOf { job: job_id, session: host.session }).await;
             let exit = exit.ok().flatten();

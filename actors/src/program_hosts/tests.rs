@@ -185,6 +185,7 @@ fn build(keep: bool) -> BuildInHost {
         job_id: job(5),
         parallelism: 3,
         options: BTreeMap::new(),
+        defaults: BTreeMap::new(),
         keep,
     }
 }

@@ -285,6 +285,7 @@ impl Bench {
             job_id: JOB,
             parallelism: 1,
             options: BTreeMap::new(),
+            defaults: BTreeMap::new(),
             embedded: false,
             program_hash: ContentHash([1; 32]),
             program_name: "checkpoint".into(),

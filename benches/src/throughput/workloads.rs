@@ -186,6 +186,7 @@ mod tests {
             job_id: JobId(1),
             parallelism: 1,
             options: BTreeMap::new(),
+            defaults: BTreeMap::new(),
             embedded: false,
             program_hash: ContentHash([1; 32]),
             program_name: "throughput_jobs".into(),

@@ -186,6 +186,7 @@ fn question(
         job_id,
         parallelism,
         options: settings::job_options(&context.overrides),
+        defaults: options.shaping(),
         // In a graph for a cluster relative paths are refused.
         embedded: args.job_graph.is_none() && target == Target::Local,
     }

@@ -71,6 +71,7 @@ fn build(
             job_id: JobId(Platform::production().random_u128()),
             parallelism,
             options: of_job,
+            defaults: BTreeMap::new(),
             embedded: true,
             program_hash: OWN,
             program_name: name.unwrap_or_else(|| "program".to_owned()),

@@ -335,6 +335,7 @@ impl Host {
                 job_id: JOB,
                 parallelism,
                 options: BTreeMap::new(),
+                defaults: BTreeMap::new(),
                 embedded: false,
             })
             .await

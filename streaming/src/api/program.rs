@@ -187,8 +187,9 @@ fn finish(
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
-    // The client's options take precedence over the program's.
-    let mut options = builder.options;
+    // The client's options take precedence over the program's, and these over the cluster's.
+    let mut options = inputs.defaults;
+    options.extend(builder.options);
     options.extend(inputs.options);
     // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
     options.insert(DEFAULT_PARALLELISM.into(), inputs.parallelism.to_string());

@@ -18,6 +18,7 @@ pub(crate) fn inputs(parallelism: u32) -> BuildInputs {
         job_id: JobId(0xfeed),
         parallelism,
         options: BTreeMap::new(),
+        defaults: BTreeMap::new(),
         embedded: false,
         program_hash: ContentHash([1; 32]),
         program_name: "test".into(),
@@ -421,6 +422,43 @@ fn the_option_names_the_job_before_the_program_does() {
     assert_eq!(name(&["own"], None), "own");
     assert_eq!(name(&["own"], Some("hello")), "hello");
     assert_eq!(name(&[], Some(" ")), "registered");
+}
+
+#[test]
+fn the_clusters_settings_give_way_to_the_programs_and_these_to_the_clients() {
+    const KEY: &str = "pipeline.max-parallelism";
+    let entry = ProgramEntry::new().job("sequence", |env: &Environment, args: Args| {
+        if let Some(own) = args.get(0) {
+            env.set_option(KEY, own);
+        }
+        env.sequence(0..1).discard();
+        Ok::<(), BoxError>(())
+    });
+    let max = |cluster: Option<&str>, own: Option<&str>, client: Option<&str>| {
+        let of = |value: Option<&str>| value.map(|v| (KEY.to_owned(), v.to_owned()));
+        let inputs = BuildInputs {
+            args: own.map(str::to_owned).into_iter().collect(),
+            defaults: of(cluster).into_iter().collect(),
+            options: of(client).into_iter().collect(),
+            ..inputs(1)
+        };
+        let job = build(&entry, inputs).unwrap();
+        (job.graph().vertices[0].max_parallelism, job.graph().options[KEY].clone())
+    };
+    assert_eq!(max(Some("7"), None, None), (7, "7".to_owned()));
+    assert_eq!(max(Some("7"), Some("8"), None), (8, "8".to_owned()));
+    assert_eq!(max(Some("7"), Some("8"), Some("9")), (9, "9".to_owned()));
+}
+
+#[test]
+fn a_cluster_whose_jobs_all_have_checkpoints_requires_uids() {
+    let entry = ProgramEntry::new().job("sequence", |env: &Environment, _: Args| {
+        env.sequence(0..1).discard();
+        Ok::<(), BoxError>(())
+    });
+    let defaults = [("execution.checkpointing.interval".to_owned(), "1s".to_owned())].into();
+    let error = build(&entry, BuildInputs { defaults, ..inputs(1) }).unwrap_err().to_string();
+    assert!(error.contains("needs a uid"), "{error}");
 }
 
 #[test]

@@ -23,8 +23,11 @@ pub struct BuildInputs {
     pub job_id: JobId,
     /// Value of `parallelism.default`, at least 1; the program may override it.
     pub parallelism: u32,
-    /// Options of the job, by key; the program may override them.
+    /// Options of the job that its client gave, by key; they override the program's own.
     pub options: BTreeMap<String, String>,
+    /// Settings of the cluster that shape a graph (`pipeline.…`, `execution.checkpointing.…`). The program's own override them, and
+    /// `options` overrides both.
+    pub defaults: BTreeMap<String, String>,
     /// True if the program runs in embedded mode, where relative paths resolve against the working directory. Elsewhere a relative path
     /// fails the build with [`BuildProgramError::RelativePath`].
     pub embedded: bool,
