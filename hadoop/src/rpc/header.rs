@@ -27,7 +27,8 @@ messages! {
         optional int32 op = 2;
         /// The call's number; negative numbers mark messages that are no calls.
         required sint32 call_id = 3;
-        /// The client, 16 bytes; together with the call id it names a request across reconnections.
+        /// The client, 16 bytes; together with the call id it names a request across reconnections. Empty in pings and SASL
+        /// messages.
         required bytes client_id = 4;
         /// How often this request was sent before, or [`RETRY_NONE`].
         optional sint32 retry_count = 5;
@@ -56,7 +57,7 @@ messages! {
         optional string exception_class = 4;
         /// The exception's message, often followed by its stack trace.
         optional string error = 5;
-        /// [`ErrorCode`](super::ErrorCode) as a number.
+        /// The kind of error, for anything but success: [`ErrorCode`](super::ErrorCode) as a number.
         optional int32 error_code = 6;
         /// The id of the client that is answered.
         optional bytes client_id = 7;
@@ -80,8 +81,8 @@ enumerations! {
 messages! {
     /// The protocol and the user of a connection, which the client sends once after authentication, before its calls.
     pub struct ConnectionContext (Eq) {
-        /// The user that the server shall take the client for; without names when the token says
-        /// so.
+        /// The user that the server shall take the client for; without names after authentication by a token, which
+        /// names the user itself.
         optional message<UserInformation> user = 2;
         /// The protocol, as in [`MethodHeader`].
         optional string protocol = 3;

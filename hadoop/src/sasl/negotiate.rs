@@ -238,7 +238,8 @@ impl Negotiation {
     ///
     /// # Errors
     /// Fails with a [`SaslError`] if the server's message is malformed or out of order, if it offers nothing that this
-    /// client can or may use, or if the mechanism fails. The connection is of no use then.
+    /// client can or may use, or if the mechanism fails. The connection is of no use then. A server that refuses the client
+    /// sends no such message, but an exception in the response's header, which the caller handles.
     pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {
