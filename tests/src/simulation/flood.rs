@@ -23,7 +23,7 @@ const PER_OVERVIEW: usize = 20;
 /// Maximum time between the planned and the real beginning of a flood.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The numbers of the floods that have begun and not ended.
+/// The floods of calls that have begun and not ended, by the numbers of their faults. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Flood(Arc<Mutex<Vec<u64>>>);
 
@@ -42,7 +42,8 @@ impl Flood {
         self.with(|floods| floods.retain(|flood| *flood != number));
     }
 
-    /// Makes the calls of the current flood, for as long as the run lasts.
+    /// Makes the calls of the floods, for as long as the run lasts: while there is one, 100 calls a second to the leading ResourceManager and
+    /// some to the Dispatcher. The first refusal by a full mailbox observes the fault.
     pub async fn run(self, client: Client, observer: Observer) {
         let managers = client.retrieval.watch(Component::ResourceManager);
         loop {
