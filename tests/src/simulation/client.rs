@@ -131,8 +131,8 @@ impl Client {
     }
 }
 
-/// Runs the client's host: submits and cancels the plan's jobs at their times, lets ghosts and floods call, and 15 s before the end of the run
-/// asks for workers and jobs. What it learns goes to the observer as [`Noticed`] facts.
+/// Runs the client's host: submits and cancels the plan's jobs at their times, lets ghosts and floods call, and 15 s before the end of the
+/// run asks for workers and jobs. What it learns goes to the observer as [`Noticed`] facts.
 ///
 /// # Errors
 /// The client's fabric cannot be started. A cluster that does not answer is no error: the invariants judge that.

@@ -42,8 +42,8 @@ impl Flood {
         self.with(|floods| floods.retain(|flood| *flood != number));
     }
 
-    /// Makes the calls of the floods, for as long as the run lasts: while there is one, 100 calls a second to the leading ResourceManager and
-    /// some to the Dispatcher. The first refusal by a full mailbox observes the fault.
+    /// Makes the calls of the floods, for as long as the run lasts: while there is one, 100 calls a second to the leading ResourceManager,
+    /// and some to the Dispatcher. The first refusal by a full mailbox observes the fault.
     pub async fn run(self, client: Client, observer: Observer) {
         let managers = client.retrieval.watch(Component::ResourceManager);
         loop {

@@ -51,7 +51,7 @@ impl SharedStorage {
         Arc::new(self.host(host))
     }
 
-    /// Returns the election of a host's process over this store, with a lease of 8 s that is renewed every second. It also finds the leader.
+    /// Returns the election of a host's process over this store, with a lease of 8 s, renewed every second. It also finds the leader.
     pub fn election(&self, platform: &Platform, host: &str) -> FileElection {
         FileElection::new(platform.clone(), self.of(host), LEASE)
     }
