@@ -30,7 +30,7 @@ messages! {
         /// The client, 16 bytes; together with the call id it names a request across reconnections. Empty in pings and SASL
         /// messages.
         required bytes client_id = 4;
-        /// How often this request was sent before, or [`RETRY_NONE`].
+        /// How often this request was sent before, for calls; [`RETRY_NONE`] for messages that are no calls.
         optional sint32 retry_count = 5;
     }
 
@@ -51,7 +51,7 @@ messages! {
         required uint32 call_id = 1;
         /// A [`ResponseStatus`]: whether the call succeeded, and whether the connection survives.
         required enumeration(ResponseStatus) status = 2;
-        /// The version that the server speaks.
+        /// The version of Hadoop RPC that the server speaks, 9; clients here do not look at it.
         optional uint32 server_version = 3;
         /// The class of the exception, for anything but success.
         optional string exception_class = 4;
@@ -59,9 +59,10 @@ messages! {
         optional string error = 5;
         /// The kind of error, for anything but success: [`ErrorCode`](super::ErrorCode) as a number.
         optional int32 error_code = 6;
-        /// The id of the client that is answered.
+        /// The id of the client that is answered. A [`Connection`](super::Connection) ends with an error if it is another's; it
+        /// may be empty.
         optional bytes client_id = 7;
-        /// The retry count of the request that is answered.
+        /// The retry count of the request that is answered; clients here do not look at it.
         optional sint32 retry_count = 8;
     }
 }
@@ -104,9 +105,9 @@ messages! {
         optional uint32 version = 1;
         /// A [`SaslState`]: the step of the exchange that the message makes.
         required enumeration(SaslState) state = 2;
-        /// A message of the mechanism, or a wrapped part of the stream.
+        /// A message of the mechanism, or with `Wrap` a part of the stream in protected form.
         optional bytes token = 3;
-        /// The methods that the server offers, or the one that the client has chosen.
+        /// The methods that the server offers, in its order of preference, or the one that the client has chosen.
         repeated message<SaslAuth> auths = 4;
     }
 }
@@ -129,11 +130,11 @@ messages! {
         required string method = 1;
         /// The SASL mechanism: `DIGEST-MD5`, `GSSAPI`; empty for `SIMPLE`.
         required string mechanism = 2;
-        /// The service part of the server's name.
+        /// The service part of the server's name: of its Kerberos principal, such as `yarn`; empty for `TOKEN`.
         optional string protocol = 3;
-        /// The host part of the server's name.
+        /// The host part of the server's name: of its Kerberos principal; `default` for `TOKEN`.
         optional string server_id = 4;
-        /// The first challenge, where the server speaks first.
+        /// The mechanism's first challenge, where the server speaks first, as for `DIGEST-MD5`; a client leaves it out.
         optional bytes challenge = 5;
     }
 }

@@ -84,7 +84,7 @@ impl World {
     }
 
     /// Begins a process on a host: counts its start, tells the observer of it, and starts its fabric on port 6123. Returns the process's
-    /// platform (its clock and randomness follow from seed, host and start), its fabric, and the number of the start, from 1.
+    /// platform (whose randomness follows from seed, host and start), its fabric, and the number of the start, from 1.
     ///
     /// # Errors
     /// The fabric cannot listen.

@@ -135,7 +135,7 @@ impl Observer {
         self.with(|s| s.faults.begin(fault, now))
     }
 
-    /// Records that the fault of this number has ended at `now`. For 15 s more, calls that were pending meanwhile may observe it.
+    /// Records that the fault of this number has ended at `now`. For at least 15 s more, calls that were pending meanwhile may observe it.
     pub fn fault_ends(&self, number: u64, now: Duration) {
         self.with(|s| s.faults.end(number, now));
     }

@@ -88,7 +88,7 @@ pub enum MasterEvent {
     },
     /// A container that an earlier attempt of the application left running now belongs to this attempt.
     Recovered(Box<Container>),
-    /// A container has ended, for whatever reason; comes once for each. No other is asked for in its place.
+    /// A container has ended, for whatever reason. No other is asked for in its place.
     Completed {
         /// Id of the container that has ended.
         id: ContainerId,
