@@ -153,7 +153,7 @@ pub fn line<const N: usize>(what: &str, numbers: [u64; N]) -> String {
     format!("{what} {numbers}")
 }
 
-/// Returns an event time, or the number of a window, as a number of a [`line`]; 0 for a negative one, which there is not.
+/// Returns an event time, or the number of a window, as a number of a `line`; 0 for a negative one, which there is not.
 pub fn at(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

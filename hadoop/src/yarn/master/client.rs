@@ -103,8 +103,8 @@ impl AmRmEvents {
 }
 
 /// An ApplicationMaster's client of the ResourceManager: registers it, asks for containers, and sends heartbeats from a
-/// task of its own until the last clone is dropped or [`finish`](AmRmClient::finish) is called. Without heartbeats the
-/// ResourceManager starts another attempt.
+/// task of its own until the last clone is dropped, [`finish`](AmRmClient::finish) is called, or the events end (see
+/// [`AmRmEvents::next`]). Without heartbeats the ResourceManager starts another attempt.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,

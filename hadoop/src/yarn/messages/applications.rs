@@ -272,7 +272,7 @@ enumerations! {
     pub enum YarnApplicationState {
         /// The ResourceManager has just received the application's submission.
         New = 1,
-        /// The ResourceManager writes the application down, so that it survives a restart from then on.
+        /// The ResourceManager writes the application to its state store.
         NewSaving = 2,
         /// The application was written down; the scheduler has yet to take it.
         Submitted = 3,
