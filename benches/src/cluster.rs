@@ -143,7 +143,7 @@ impl Cluster {
         Ok(hosts)
     }
 
-    /// Returns the RPC address of the JobManager.
+    /// Returns the RPC address of the JobManager, which is chosen before it is started.
     pub fn jobmanager_node(&self) -> NodeAddress {
         NodeAddress::of("127.0.0.1", self.rpc_port)
     }

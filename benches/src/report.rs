@@ -28,9 +28,9 @@ struct Line<'a> {
 /// The goal of a figure, in the figure's unit; it is reported, and never fails a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// The figure is to be at most this.
+    /// The figure is to be at most this number.
     AtMost(f64),
-    /// The figure is to be at least this.
+    /// The figure is to be at least this number.
     AtLeast(f64),
 }
 

@@ -17,10 +17,10 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Pause between two measured submissions, longer than the SlotManager waits before it matches again.
 const PACE: Duration = Duration::from_millis(100);
 
-/// The measured cost of submissions beside waiting jobs.
+/// The measured cost of one more submission for the JobManager while other jobs wait for slots.
 #[derive(Debug, Default)]
 pub struct Submissions {
-    /// Milliseconds from each SubmitJob call to its answer.
+    /// Milliseconds from each measured SubmitJob call to its answer, in the order of the calls.
     pub millis: Vec<f64>,
     /// CPU time of the JobManager for one submission in milliseconds, without what it uses in the same time when idle.
     pub cpu_millis: f64,

@@ -22,7 +22,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Run {
     /// CPU-seconds (user and system) of all processes that are counted.
     pub cpu_s: f64,
-    /// Seconds from start to end.
+    /// Seconds of elapsed time: of a process from start to end, of a job from submission to FINISHED.
     pub wall_s: f64,
     /// Sum in MiB of the peaks of resident memory of all processes that were seen, whether they had them at the same time or not.
     pub peak_mib: f64,

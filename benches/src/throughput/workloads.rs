@@ -11,7 +11,7 @@ use flott::prelude::{Args, Environment, ProgramEntry, Stream};
 pub enum Place {
     /// One process: the program by itself, for Flink one TaskManager with two slots.
     OneProcess,
-    /// Two TaskManagers with one slot each.
+    /// Two TaskManagers with one slot each, in processes of their own on this machine.
     TwoTaskManagers,
 }
 
@@ -25,7 +25,7 @@ pub struct Workload {
     pub unit: &'static str,
     /// Number of words or records in one run, unless the command line sets another.
     pub records: u64,
-    /// Subtasks of every operator.
+    /// Number of subtasks of every operator of the program.
     pub parallelism: u32,
     /// Place where the tasks run, for all systems.
     pub place: Place,

@@ -29,7 +29,7 @@ pub struct Mix {
     pub parallelism: u32,
     /// Number of splits of the readings.
     pub splits: u64,
-    /// Readings in a split.
+    /// Number of readings in each split.
     pub per_split: u64,
     /// Number of keys of all three kinds of records, from 0 on.
     pub keys: u64,
@@ -48,9 +48,9 @@ pub struct Mix {
 pub struct Fact {
     /// Event time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Number of the record in its source.
+    /// Number of the record among those of its kind, from 0 on; a late click has the number of the click that it follows.
     pub id: u64,
-    /// Key of the record.
+    /// Key of the record, below [`Mix::keys`].
     pub key: u64,
     /// The number that is added up and compared (reading) or compared with (limit); 0 for a click.
     pub value: u64,

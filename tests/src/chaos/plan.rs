@@ -20,7 +20,7 @@ pub enum Victim {
     /// A TaskManager: at a point that of the waiting host. The point of the enumerator is in a host of the JobManager, which is
     /// killed then.
     TaskManager,
-    /// The JobManager that leads.
+    /// The JobManager that leads, with the hosts of the job's coordinators beside it.
     JobManager,
 }
 
@@ -40,7 +40,7 @@ impl Victim {
 /// A fault of the disk with the directory of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
-    /// Every operation hangs for that many milliseconds.
+    /// Every operation on the disk hangs until that many milliseconds have passed, once.
     Slow(u64),
     /// The disk has no room until a checkpoint of the job has failed for it.
     Full,

@@ -29,7 +29,7 @@ const POINT_WITHIN: Duration = Duration::from_secs(15);
 /// Lines that a report shows of those that differ.
 const SHOWN: usize = 5;
 
-/// The settings that all runs of a campaign share.
+/// The settings that all runs of a chaos campaign share, from its command line.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
@@ -51,11 +51,11 @@ pub struct Seen {
     pub missed: Vec<Point>,
     /// Number of times that the disk was `slow` or `full`, by these words.
     pub disks: BTreeMap<&'static str, usize>,
-    /// Complete checkpoints of the disturbed job.
+    /// Number of checkpoints that the disturbed job has completed, as the JobManagers' logs say.
     pub checkpoints: usize,
     /// Number of lines that the job has committed, all of them right.
     pub lines: usize,
-    /// True if a standby took over from killed JobManagers.
+    /// True if the run had a standby JobManager, which takes over when the leader is killed; false if a killed one was started again.
     pub has_standby: bool,
 }
 

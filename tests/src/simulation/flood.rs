@@ -32,12 +32,12 @@ impl Flood {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a flood, for the fault of this number.
+    /// Begins a flood, for the fault of this number: within half a second [`Flood::run`] starts to call.
     pub fn begin(&self, number: u64) {
         self.with(|floods| floods.push(number));
     }
 
-    /// Ends the flood of this number.
+    /// Ends the flood of the fault of this number; calls under way go on.
     pub fn end(&self, number: u64) {
         self.with(|floods| floods.retain(|flood| *flood != number));
     }

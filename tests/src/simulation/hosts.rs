@@ -45,7 +45,7 @@ pub struct World {
     pub observer: Observer,
     /// The object store of all hosts, with the election's records, job logs, checkpoints and copies of programs.
     pub storage: SharedStorage,
-    /// Starts workers, in runs whose ResourceManager is active.
+    /// The external resource system, which starts TaskManagers in runs whose ResourceManager is active.
     pub system: ExternalSystem,
     /// Stops processes as a whole for a while, and continues them.
     pub freezer: Freezer,
@@ -53,7 +53,7 @@ pub struct World {
     pub connections: Connections,
     /// The program host doubles of all hosts; makes those of a process crash.
     pub programs: Programs,
-    /// Makes the client call too often.
+    /// The floods: while there is one, the client makes too many calls.
     pub flood: Flood,
     starts: Arc<Mutex<BTreeMap<String, u32>>>,
 }

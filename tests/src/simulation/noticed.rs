@@ -64,7 +64,7 @@ pub enum Noticed {
         /// The SHA-256 hash of the metadata.
         content: ContentHash,
     },
-    /// The metadata of a checkpoint is deleted.
+    /// The metadata of a checkpoint is deleted from the shared store.
     MetadataDropped {
         /// Job that the fact is about.
         job_id: JobId,
@@ -141,11 +141,11 @@ pub enum Noticed {
         /// The workers that are registered at the ResourceManager.
         registered: Vec<ResourceId>,
     },
-    /// The final state of a job, once everything is healed.
+    /// The state of a job shortly before the end of the run, once everything is healed, as the Dispatcher tells the client.
     JobInTheEnd {
         /// Job that the fact is about.
         job_id: JobId,
-        /// State of the job; `None` if no component knows it.
+        /// State of the job; `None` if the Dispatcher does not know it.
         status: Option<JobStatus>,
         /// Subtasks by state, while the job has not ended.
         tasks: BTreeMap<ExecutionState, u32>,

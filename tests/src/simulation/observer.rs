@@ -32,7 +32,7 @@ pub enum What<'a> {
     Client(&'a Noticed),
 }
 
-/// An observation with its time and place.
+/// An observation with its virtual time and the process that it was made in, as invariants see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Virtual time since the run's start.
@@ -52,7 +52,7 @@ impl Seen<'_> {
     }
 }
 
-/// An invariant that does not hold.
+/// A break of an invariant, found in a simulated run; shown as `invariant: what`.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.invariant, self.what)]
 pub struct Violation {
@@ -125,7 +125,7 @@ impl Observer {
         self.with(|s| s.see(super::plan::CLIENT, 1, What::Client(noticed)));
     }
 
-    /// Adds `n` to the counter named `what`.
+    /// Adds `n` to the counter named `what`, which [`Outcome::counts`](super::Outcome::counts) will have.
     pub fn count(&self, what: &'static str, n: u64) {
         self.with(|s| *s.counts.entry(what).or_default() += n);
     }

@@ -17,7 +17,7 @@ pub struct PlannedFault {
 /// The way in which the shared object store fails for the calls of one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageFault {
-    /// Each call takes this much longer.
+    /// Each call to the store takes this much longer, in virtual time.
     Slow(Duration),
     /// Calls do not return while the fault lasts; they take effect after it has ended.
     Hang,

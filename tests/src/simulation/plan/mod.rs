@@ -38,15 +38,15 @@ pub struct Plan {
     pub faults: Vec<PlannedFault>,
 }
 
-/// The settings that all processes of a run share.
+/// The options that all processes of a run share: time-outs, the size of mailboxes, and how many calls arrive late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Time after a ResourceManager's start during which missing TaskManagers are no failure
     /// (`resourcemanager.standalone.start-up-time`).
     pub start_up: Duration,
-    /// Longest time a request for a slot stays open (`slot.request.timeout`).
+    /// Longest time that a request for a slot stays open before it fails (`slot.request.timeout`).
     pub slot_request: Duration,
-    /// Time a TaskManager has to register (`taskmanager.registration.timeout`).
+    /// Time that a TaskManager has to register at a ResourceManager before its process ends (`taskmanager.registration.timeout`).
     pub registration: Duration,
     /// Number of calls that wait in one endpoint's mailbox; further calls are refused.
     pub mailbox_max: u64,
@@ -59,7 +59,7 @@ pub struct Settings {
 pub struct Trouble {
     /// Number of attempts that fail, counted anew under each JobMaster; later ones run.
     pub attempts: u32,
-    /// Time that each of them runs before it fails.
+    /// Virtual time that each of these attempts runs before it fails.
     pub after: Duration,
     /// True if the failure is reported as fatal, so that the job fails without a restart.
     pub fatal: bool,
@@ -70,7 +70,7 @@ pub struct Trouble {
 pub struct PlannedJob {
     /// Virtual time since the run's start at which the client submits the job; it tries until a Dispatcher accepts.
     pub at: Duration,
-    /// Parallelism of each of its vertices, chained by hash edges.
+    /// Parallelism of each of the job's vertices, which follow one another over hash edges; the first one is the source.
     pub parallelism: Vec<u32>,
     /// Run time of each of the job's tasks, whose data then ends; `None`: they run until they are cancelled.
     pub task_time: Option<Duration>,
