@@ -217,7 +217,7 @@ pub enum CallError {
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// No answer came before the call's deadline.
+    /// No answer came before the call's deadline. The call is given up; the connection lives on, and skips a late answer.
     #[error("no answer to {method} within {after:?}")]
     Deadline {
         /// Name of the remote method that was called.
@@ -243,7 +243,7 @@ pub enum CallError {
         /// Largest length that may be sent, in bytes.
         max: usize,
     },
-    /// The server's answer is not the message that the method returns.
+    /// The server's answer is not the message that the method returns; the server has carried the call out all the same.
     #[error("the answer to {method} cannot be decoded: {reason}")]
     Undecodable {
         /// Name of the remote method that was called.

@@ -90,7 +90,7 @@ pub struct Setup {
     pub user: UserInformation,
     /// The way in which the connection authenticates.
     pub auth: AuthSetup,
-    /// Bounds on the connection's frames, waiting calls and unsent bytes.
+    /// Bounds on the connection's frames, waiting calls and unsent bytes; [`Limits`] says what happens at each.
     pub limits: Limits,
     /// Time without a byte from the server after which a ping is sent while calls wait (`ipc.ping.interval`), and again
     /// after each further one; `None`: no pings. A ping has no answer; sending it makes the system notice a dead connection.

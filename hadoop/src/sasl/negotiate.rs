@@ -134,7 +134,7 @@ pub struct SaslConfig {
     pub token: Option<Token>,
     /// The Kerberos credential; `None` if the client does not use Kerberos.
     pub kerberos: Option<Kerberos>,
-    /// The reaction to a server that wants no authentication.
+    /// The reaction to a server that wants no authentication: refused by default, with [`SaslError::SimpleRefused`].
     pub simple: SimpleFallback,
     /// Acceptable protections of the stream, the best first: the first that the server offers too is used. By default
     /// only [`Qop::Authentication`], which protects nothing.

@@ -29,7 +29,8 @@ pub enum YarnError {
         /// The leaves, by their full paths.
         there_are: Vec<String>,
     },
-    /// The queue's short name fits several queues; a full path is needed.
+    /// The queue's short name fits several leaf queues; a full path is needed. Found by
+    /// [`YarnClient::check_queue`](super::YarnClient::check_queue).
     #[error("queue '{queue}' could be any of: {}", .candidates.join(", "))]
     QueueAmbiguous {
         /// The queue that was asked for.
@@ -37,7 +38,8 @@ pub enum YarnError {
         /// Full paths of all queues that the name fits.
         candidates: Vec<String>,
     },
-    /// The queue is stopped, so that it takes no applications.
+    /// The queue is stopped or draining, so that it takes no applications; found by
+    /// [`YarnClient::check_queue`](super::YarnClient::check_queue).
     #[error("queue '{queue}' is stopped")]
     QueueStopped {
         /// The queue's full path.

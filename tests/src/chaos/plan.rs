@@ -20,7 +20,7 @@ pub enum Victim {
     /// A TaskManager: at a point that of the waiting host. The point of the enumerator is in a host of the JobManager, which is
     /// killed then.
     TaskManager,
-    /// The JobManager that leads, with the hosts of the job's coordinators beside it.
+    /// The JobManager that leads the job; another one is started, or a standby takes over.
     JobManager,
 }
 
