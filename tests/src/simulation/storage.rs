@@ -56,8 +56,8 @@ impl SharedStorage {
         FileElection::new(platform.clone(), self.of(host), LEASE)
     }
 
-    /// Sets the fault of a host's calls from now on, with the observer's number for it, in place of an earlier one; `None` ends it, and
-    /// calls that hang take effect.
+    /// Sets the fault of a host's calls from now on, with the observer's number for it, in place of an earlier one; `None` ends it. Calls
+    /// that hang then do what the new fault says; with `None` they take effect.
     pub fn set_fault(&self, host: &str, fault: Option<(StorageFault, u64)>) {
         let host = self.host(host);
         let number = fault.map(|(_, number)| number);
