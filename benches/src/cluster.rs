@@ -19,7 +19,8 @@ use tokio::time::Instant;
 /// Maximum time of any step before a benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the folder that holds this benchmark's binary, and so the release binaries beside it.
+/// Returns the folder that holds this benchmark's binary, and so the release binaries beside it. Fails if the system does not tell the
+/// binary's path.
 pub fn binaries() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.parent().context("the benchmark has no folder")?.to_owned())
@@ -29,7 +30,8 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A cluster of real processes on this machine.
+/// A standalone cluster of real processes on this machine: one JobManager and TaskManagers, with free ports and a temporary folder.
+/// Dropping it kills the processes and deletes the folder.
 pub struct Cluster {
     folder: TempDir,
     flott: PathBuf,
@@ -41,7 +43,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Writes the configuration and the secret; starts nothing yet. `options` are lines of flott.yaml.
+    /// Writes the configuration and the secret into a new folder; starts no process of the cluster yet. `options` are lines of flott.yaml.
+    ///
+    /// # Errors
+    /// The binary `flott` is not beside the benchmark's, the folder cannot be written, or the secret cannot be made.
     pub fn prepare(options: &str) -> Result<Self> {
         let flott = binaries()?.join("flott");
         if !flott.exists() {
@@ -89,7 +94,10 @@ impl Cluster {
         command
     }
 
-    /// Starts the JobManager and waits for REST; milliseconds from exec.
+    /// Starts the JobManager and waits until its REST endpoint answers. Returns the milliseconds that this took from the process's start.
+    ///
+    /// # Errors
+    /// The process cannot be started, or does not answer within 60 s.
     pub async fn start_jobmanager(&mut self) -> Result<f64> {
         let began = Instant::now();
         self.jobmanager = Some(self.command(&["jobmanager", "--mode", "session"]).spawn()?);
@@ -99,7 +107,10 @@ impl Cluster {
         Ok(millis(began))
     }
 
-    /// Starts one more TaskManager and waits until it is registered; milliseconds from exec.
+    /// Starts one more TaskManager and waits until it is registered. Returns the milliseconds that this took from the process's start.
+    ///
+    /// # Errors
+    /// The process cannot be started, the JobManager does not answer, or the TaskManager is not registered within 60 s.
     pub async fn start_taskmanager(&mut self) -> Result<f64> {
         let before = self.rest.task_managers().await?.taskmanagers.len();
         let began = Instant::now();
@@ -110,17 +121,20 @@ impl Cluster {
         Ok(millis(began))
     }
 
-    /// Process id of the JobManager.
+    /// Returns the process id of the JobManager; `None` before it is started.
     pub fn jobmanager_pid(&self) -> Option<u32> {
         self.jobmanager.as_ref().map(Child::id)
     }
 
-    /// Process ids of the TaskManagers.
+    /// Returns the process ids of the TaskManagers, in the order in which they were started.
     pub fn taskmanager_pids(&self) -> Vec<u32> {
         self.taskmanagers.iter().map(Child::id).collect()
     }
 
-    /// Returns the number of processes that the cluster's processes have started for jobs and that are alive.
+    /// Returns the number of processes that the cluster's processes have started for jobs and not yet waited for.
+    ///
+    /// # Errors
+    /// A process of the cluster is gone.
     pub fn program_hosts(&self) -> Result<usize> {
         let mut hosts = 0;
         for pid in self.taskmanager_pids().into_iter().chain(self.jobmanager_pid()) {
@@ -129,17 +143,17 @@ impl Cluster {
         Ok(hosts)
     }
 
-    /// Returns the RPC address of the JobManager.
+    /// Returns the RPC address of the JobManager, which is chosen before it is started.
     pub fn jobmanager_node(&self) -> NodeAddress {
         NodeAddress::of("127.0.0.1", self.rpc_port)
     }
 
-    /// Returns the file with the cluster's secret.
+    /// Returns the path of the file with the cluster's secret.
     pub fn secret_file(&self) -> PathBuf {
         self.folder.path().join("secret/cluster.secret")
     }
 
-    /// Returns the folder that holds the cluster's files.
+    /// Returns the folder that holds the cluster's files: configuration, secret, `log`, `tmp`, `upload`, `blobs`.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -159,7 +173,10 @@ impl Drop for Cluster {
 /// milliseconds would come in steps of two.
 const POLL_EVERY: Duration = Duration::from_micros(200);
 
-/// Waits before the next poll; fails once `what` has been waited for too long.
+/// Blocks the thread for 200 µs before the next poll.
+///
+/// # Errors
+/// 60 s have passed since `began`; the text names `what` was waited for.
 pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     if began.elapsed() > PATIENCE {
         bail!("{what} did not come within {} s", PATIENCE.as_secs());
@@ -168,7 +185,7 @@ pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds that have passed since `began`.
+/// Returns the milliseconds that have passed since `began`.
 pub fn millis(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }

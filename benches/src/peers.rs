@@ -11,10 +11,11 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// Bytes of a request or reply of the bare peers: a body of 128 bytes and a header as large as the fabric's.
+/// Bytes of a request or reply of the bare peers, without a length: a body of 128 bytes and a header as large as the fabric's.
 pub const FRAME_BYTES: usize = 128 + 64;
 
-/// Echoes fixed-size frames on every connection.
+/// Sends each frame of [`FRAME_BYTES`] back, on every connection that comes, each served by a local task. Returns only with an error of
+/// the listener or of a new connection.
 pub async fn serve_echo(listener: TcpListener) -> Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -30,7 +31,7 @@ pub async fn serve_echo(listener: TcpListener) -> Result<()> {
     }
 }
 
-/// Makes `n` echo calls, one at a time.
+/// Makes `n` echo calls, one at a time. Fails if the connection does.
 pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
     let mut frame = [7u8; FRAME_BYTES];
     for _ in 0..n {
@@ -44,9 +45,9 @@ pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
 /// their socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// Socket and worker on one thread.
+    /// Socket and worker (or caller) are tasks on one thread.
     One,
-    /// The worker on another thread than the socket.
+    /// The worker (or caller) has a thread of its own beside that of the socket.
     Two,
 }
 
@@ -62,7 +63,8 @@ fn start(threads: Threads, task: impl Future<Output = ()> + Send + 'static) -> R
     Ok(())
 }
 
-/// Serves the framed peer: read loop → bounded channel → one worker task → coalescing writer.
+/// Serves the framed peer on every connection that comes: read loop → bounded channel → one worker, which sends each frame back →
+/// coalescing writer. Returns only with an error of the listener or of a new connection, or if a thread cannot be started.
 pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -83,7 +85,8 @@ pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()>
     }
 }
 
-/// Reads length-prefixed frames into a channel until the connection ends.
+/// Reads frames, each after its length (four bytes, little-endian), into a channel until the connection ends or the channel is closed.
+/// Waits while the channel is full.
 pub async fn read_frames(mut reader: tokio::net::tcp::OwnedReadHalf, sink: mpsc::Sender<BytesMut>) {
     let mut buffer = BytesMut::with_capacity(64 << 10);
     loop {
@@ -109,7 +112,8 @@ fn split_frame(buffer: &mut BytesMut) -> Option<BytesMut> {
     Some(buffer.split_to(length))
 }
 
-/// Writes all frames that are there with one system call.
+/// Writes frames, each after its length (four bytes, little-endian), up to 256 that are there with one system call, until the channel is
+/// closed or the connection fails.
 pub async fn write_coalesced(
     mut writer: tokio::net::tcp::OwnedWriteHalf,
     mut frames: mpsc::Receiver<BytesMut>,
@@ -127,7 +131,8 @@ pub async fn write_coalesced(
     }
 }
 
-/// Keeps `outstanding` frames under way until `n` have come back.
+/// Sends `n` frames of [`FRAME_BYTES`] to the framed peer, up to `outstanding` of them under way, and waits until all have come back.
+/// Fails if the connection ends before.
 pub async fn call_framed(
     stream: TcpStream,
     n: u32,

@@ -5,7 +5,7 @@
 use nix::sys::resource::{UsageWho, getrusage};
 use std::{fs, io, ops::Sub};
 
-/// User and system CPU seconds.
+/// CPU time in seconds, user and system together; NaN if the system does not tell it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct CpuTime(pub f64);
 
@@ -22,23 +22,29 @@ fn usage(who: UsageWho) -> CpuTime {
         .map_or(CpuTime(f64::NAN), |u| CpuTime(seconds(u.user_time()) + seconds(u.system_time())))
 }
 
-/// Returns the CPU time of this process so far.
+/// Returns the CPU time of this process so far, all threads together.
 pub fn cpu_of_self() -> CpuTime {
     usage(UsageWho::RUSAGE_SELF)
 }
 
-/// Returns the CPU time of children that were waited for so far.
+/// Returns the CPU time of this process's children that have ended and were waited for so far, theirs included.
 pub fn cpu_of_children() -> CpuTime {
     usage(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// Returns the CPU time of a running process so far, from `/proc/PID/stat` (10 ms steps).
+/// Returns the CPU time of a running process so far, from `/proc/PID/stat` (10 ms steps), without its children.
+///
+/// # Errors
+/// The process is gone, or its file is unreadable.
 pub fn cpu_of(pid: u32) -> io::Result<CpuTime> {
     ticks_of(pid, 2)
 }
 
-/// Returns the CPU time of a running process so far and of those of its children that it has waited
-/// for (10 ms steps).
+/// Returns the CPU time of a running process so far and of those of its children that it has waited for (10 ms steps); children that
+/// still run do not count.
+///
+/// # Errors
+/// The process is gone, or its file is unreadable.
 pub fn cpu_of_tree(pid: u32) -> io::Result<CpuTime> {
     ticks_of(pid, 4)
 }
@@ -55,12 +61,18 @@ fn ticks_of(pid: u32, count: usize) -> io::Result<CpuTime> {
     }
 }
 
-/// Returns the resident memory of a process in MiB.
+/// Returns the memory of a process that is resident now, in MiB, from `/proc/PID/status`.
+///
+/// # Errors
+/// The process is gone or has ended, so that it has no memory.
 pub fn rss_mib(pid: u32) -> io::Result<f64> {
     memory_mib(pid, "VmRSS:")
 }
 
 /// Returns the most memory in MiB that was resident in a process at any time so far.
+///
+/// # Errors
+/// The process is gone or has ended, so that it has no memory.
 pub fn peak_mib(pid: u32) -> io::Result<f64> {
     memory_mib(pid, "VmHWM:")
 }
@@ -78,22 +90,22 @@ fn memory_mib(pid: u32, field: &str) -> io::Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// Returns the number of threads of a process.
+/// Returns the number of threads of a process; fails if the process is gone.
 pub fn threads_of(pid: u32) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count())
 }
 
-/// Returns the number of open descriptors of a process.
+/// Returns the number of open file descriptors of a process; fails if the process is gone, or another user's.
 pub fn descriptors_of(pid: u32) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Returns the number of children of a process that were not reaped.
+/// Returns the number of children of a process that it has not waited for, ended ones included; fails if the process is gone.
 pub fn children_of(pid: u32) -> io::Result<usize> {
     Ok(child_ids_of(pid)?.len())
 }
 
-/// Returns the ids of the children of a process that were not reaped.
+/// Returns the ids of the children of a process that it has not waited for, ended ones included; fails if the process is gone.
 pub fn child_ids_of(pid: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use std::{fmt, io::Write};
 
-/// The output of one benchmark.
+/// The output of one benchmark: prints a JSON line for each figure to standard output, under the benchmark's name.
 #[derive(Debug)]
 pub struct Report {
     bench: &'static str,
@@ -25,12 +25,12 @@ struct Line<'a> {
     met: Option<bool>,
 }
 
-/// The goal of a figure.
+/// The goal of a figure, in the figure's unit; it is reported, and never fails a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// The figure is to be at most this.
+    /// The figure is to be at most this number.
     AtMost(f64),
-    /// The figure is to be at least this.
+    /// The figure is to be at least this number.
     AtLeast(f64),
 }
 
@@ -54,17 +54,17 @@ impl fmt::Display for Goal {
 }
 
 impl Report {
-    /// Makes the report of the benchmark of that name.
+    /// Makes the report of the benchmark of that name; prints nothing.
     pub fn new(bench: &'static str) -> Self {
         Self { bench }
     }
 
-    /// Prints a single figure.
+    /// Prints a single figure as a JSON line; fails if standard output is closed. NaN becomes `null`.
     pub fn value(&self, metric: &str, value: f64, unit: &str) -> std::io::Result<()> {
         self.line(metric, value, unit, &[], None)
     }
 
-    /// Prints the median of several runs, and the runs with it.
+    /// Prints the median of several runs as a JSON line, with the runs in it; fails if standard output is closed.
     pub fn runs(&self, metric: &str, runs: &[f64], unit: &str) -> std::io::Result<()> {
         self.line(metric, median(runs), unit, runs, None)
     }

@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-/// Words of a line.
+/// Number of words of a line.
 pub const WORDS_PER_LINE: u64 = 10;
 /// Number of distinct words in the generated text.
 const DISTINCT: u64 = 10_000;
 
-/// Mixes a number's bits, one to one.
+/// Mixes a number's bits (the function splitmix64), one to one: different numbers give different results that look random.
 #[inline]
 pub fn splitmix64(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -17,7 +17,7 @@ pub fn splitmix64(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Returns the line of that number.
+/// Returns the line of that number: [`WORDS_PER_LINE`] words out of 10,000, with blanks between them and without a line feed.
 pub fn line(number: u64) -> String {
     let mut line = String::with_capacity(64);
     for word in 0..WORDS_PER_LINE {

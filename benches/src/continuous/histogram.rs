@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Steps between a power of two and the next one.
 const STEPS: u64 = 128;
 
-/// Counts of durations in nanoseconds.
+/// Counts of durations, exact to one part in 128 above 128 ns, in a table of constant size.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     /// Counts of the values, by power of two and step within it.
@@ -33,19 +33,20 @@ fn end(place: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a duration.
+    /// Counts a duration in nanoseconds; one below 128 ns counts as 128 ns.
     pub fn add(&mut self, ns: u64) {
         if let Some(count) = self.counts.get_mut(place(ns)) {
             *count += 1;
         }
     }
 
-    /// Returns the number of durations.
+    /// Returns the number of durations that were counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns the duration in milliseconds that this part of all durations does not exceed; 0 if there are none.
+    /// Returns the duration in milliseconds that the `part` (0 to 1, such as 0.99) of all durations does not exceed, up to 1 % too long;
+    /// 0 if there are none.
     pub fn ms(&self, part: f64) -> f64 {
         let wanted = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -58,7 +59,7 @@ impl Histogram {
         0.0
     }
 
-    /// Returns the counts as text: place and count of each one that is not 0, a line each.
+    /// Returns the counts as text, for [`Histogram::add_text`]: a line for each place in the table that has a count, of both numbers.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (place, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -68,10 +69,10 @@ impl Histogram {
         text
     }
 
-    /// Adds counts from text.
+    /// Adds the counts of another histogram from its text.
     ///
     /// # Errors
-    /// When the text is not one of [`Histogram::to_text`].
+    /// When the text is not one of [`Histogram::to_text`]; the lines before the wrong one were added.
     pub fn add_text(&mut self, text: &str) -> Result<()> {
         for line in text.lines() {
             let (place, count) = line.split_once(' ').context("a line without a count")?;

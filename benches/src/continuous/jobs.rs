@@ -18,7 +18,7 @@ const STATE_BYTES: usize = 1_024;
 const UPDATES: f64 = 5_000.0;
 /// Keys that get their state with one number of the source, at the beginning.
 const FILL: u64 = 50;
-/// The number of records of which the latency of one is measured: a look at the clock takes longer than the job does for a record.
+/// The number of records of which the latency of one is measured: a look at the clock takes longer than the job needs for a record.
 pub const SAMPLED: u64 = 16;
 /// Nanoseconds between two files of a histogram.
 const MARK_EVERY: u64 = 1_000_000_000;
@@ -200,7 +200,8 @@ fn slow(env: &Environment, args: &Args) -> flott::Result<()> {
     Ok(())
 }
 
-/// Returns the program with all of these jobs.
+/// Returns the program with the jobs `latency` (arguments: folder, records per second, seconds of warm-up), `state` (folder) and `slow`
+/// (microseconds for each record). The first two write marks into the folder: histograms of latencies, times of first records.
 pub fn entry() -> ProgramEntry {
     ProgramEntry::new()
         .job("latency", |env: &Environment, args: Args| latency(env, &args))

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// The program with the jobs.
 const PROGRAM: &str = "continuous_jobs";
 
-/// Returns the time in nanoseconds since 1970.
+/// Returns the present time of the system's clock in nanoseconds since 1970, which processes of one machine can compare.
 #[expect(
     clippy::disallowed_methods,
     reason = "two processes compare their times, to less than a millisecond"
@@ -29,7 +29,7 @@ pub fn now_unix_ns() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Writes a file that readers see either whole or not at all.
+/// Writes a file that readers see either whole or not at all, in place of an existing one, by way of a file with the extension `draft`.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -55,10 +55,10 @@ pub fn marks(folder: &Path, prefix: &str) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Submits a job of the program and returns its id as soon as all of its `tasks` run.
+/// Uploads the program `continuous_jobs`, runs its job of the name `job`, and returns the job's id as soon as `tasks` tasks run.
 ///
 /// # Errors
-/// When the job fails, or does not run in time.
+/// When the cluster refuses it, the job ends before, or its tasks do not run within 60 s.
 pub async fn start(
     cluster: &Cluster,
     job: &str,
@@ -79,10 +79,10 @@ pub async fn start(
     Ok(id)
 }
 
-/// Waits until so many tasks of the job run.
+/// Waits until so many tasks of the job run; blocks the thread between two looks.
 ///
 /// # Errors
-/// When the job ends before.
+/// When the endpoint does not answer, the job ends before, or its tasks do not run within 60 s.
 pub async fn until_running(rest: &RestClient, job: &str, tasks: u32) -> Result<()> {
     let began = Instant::now();
     while running(rest, job).await? < tasks {
@@ -91,10 +91,10 @@ pub async fn until_running(rest: &RestClient, job: &str, tasks: u32) -> Result<(
     Ok(())
 }
 
-/// Returns the number of the job's tasks that run.
+/// Returns the number of the job's tasks that run now.
 ///
 /// # Errors
-/// When the job has ended.
+/// When the job has ended (the text has its failures), or the endpoint does not list it or does not answer.
 pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
     let overview = rest.jobs_overview().await?;
     let Some(line) = overview.jobs.iter().find(|line| line.jid == job) else {
@@ -107,10 +107,10 @@ pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
     Ok(line.tasks.get("running").copied().unwrap_or(0))
 }
 
-/// Cancels a job and waits until its processes are gone.
+/// Cancels a job and waits until all processes that the cluster has started for jobs are gone.
 ///
 /// # Errors
-/// When it does not end.
+/// When the job cannot be cancelled, or its processes are not gone within 60 s.
 pub async fn cancel(cluster: &Cluster, job: &str) -> Result<()> {
     cluster.rest.cancel(job).await?;
     let began = Instant::now();

@@ -14,9 +14,9 @@ use std::{fs, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// The parallelism of both vertices.
+/// The parallelism of both vertices of the job.
 pub const PARALLELISM: i64 = 2;
-/// The number of tasks.
+/// The number of the job's tasks, of both vertices together.
 pub const TASKS: u32 = 4;
 const OPTIONS: &str = "execution.checkpointing.interval: 1 s\nrestart-strategy.type: fixed-delay\n\
     restart-strategy.fixed-delay.attempts: 1000\nrestart-strategy.fixed-delay.delay: 0 s\n";
@@ -30,8 +30,8 @@ enum Side {
     Flink(Flink),
 }
 
-/// The part of an endpoint's answer about checkpoints that is of one shape in both systems: Flink's percentiles are no whole
-/// numbers, and the text `NaN` before the first checkpoint.
+/// An endpoint's answer about a job's checkpoints (their number, and the newest ones), without the parts that Flott and Flink write
+/// differently.
 #[derive(Deserialize)]
 pub struct CheckpointLines {
     counts: CheckpointCounts,
@@ -51,18 +51,19 @@ struct CheckpointLine {
 }
 
 impl CheckpointLines {
-    /// Returns the number of complete checkpoints.
+    /// Returns the number of checkpoints that the job has completed so far.
     pub fn completed(&self) -> u64 {
         self.counts.completed
     }
-    /// Returns the durations of the newest complete ones in milliseconds.
+    /// Returns the end-to-end durations in milliseconds of the complete checkpoints that the endpoint still lists.
     pub fn durations_ms(&self) -> Vec<f64> {
         let complete = self.history.iter().filter(|line| line.status == "COMPLETED");
         complete.map(|line| line.end_to_end_duration as f64).collect()
     }
 }
 
-/// The running job.
+/// The running *state* job with the cluster, Flott's or Flink's, that was started for it. Dropping it kills the cluster's processes and
+/// deletes their files.
 pub struct StateJob {
     side: Side,
     job: String,
@@ -75,7 +76,7 @@ impl StateJob {
     /// checkpoints with all of the state are complete.
     ///
     /// # Errors
-    /// When something does not start, or the job fails.
+    /// When something does not start, the job ends, or the checkpoints are not complete within 60 s.
     pub async fn start(flink: Option<&Installed>, taskmanagers: usize, slots: u32) -> Result<Self> {
         let (marks, checkpoints) = (TempDir::new()?, TempDir::new()?);
         let options = format!(
@@ -115,10 +116,10 @@ impl StateJob {
         Ok(self.checkpoints().await?.history.iter().filter(full).count())
     }
 
-    /// Returns what the endpoint says of the job's checkpoints.
+    /// Asks the REST endpoint for the job's checkpoints.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the endpoint does not answer.
     pub async fn checkpoints(&self) -> Result<CheckpointLines> {
         Ok(self.rest().get(&format!("/jobs/{}/checkpoints", self.job)).await?)
     }
@@ -136,7 +137,7 @@ impl StateJob {
         &self.job
     }
 
-    /// Returns the processes of the JobManager and the TaskManagers.
+    /// Returns the process ids of the JobManager and the TaskManagers.
     pub fn processes(&self) -> Vec<u32> {
         match &self.side {
             Side::Ours(cluster) => {
@@ -146,10 +147,10 @@ impl StateJob {
         }
     }
 
-    /// Returns the process of a TaskManager of one slot that has tasks of the job.
+    /// Returns the process id of a TaskManager that has tasks of the job, in a cluster of TaskManagers with one slot each.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is none, or the job does not run on two TaskManagers of Flott.
     pub async fn busy_taskmanager(&self) -> Result<u32> {
         let busy = match &self.side {
             Side::Ours(cluster) => {
@@ -164,7 +165,8 @@ impl StateJob {
         busy.context("no TaskManager has tasks of the job")
     }
 
-    /// Returns when sink subtasks got the first record of each attempt, in nanoseconds since 1970.
+    /// Returns the times at which the sink's subtask of this number, from 0 on, got the first record in each of its attempts, in
+    /// nanoseconds since 1970, in no order.
     ///
     /// # Errors
     /// When the marks cannot be read.
@@ -173,10 +175,10 @@ impl StateJob {
         texts.iter().map(|text| Ok(text.trim().parse()?)).collect()
     }
 
-    /// Copies the logs of the cluster's processes to a folder.
+    /// Copies the logs of the cluster's processes to a folder, which is made; of Flink its configuration too.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When a log cannot be read, or the folder cannot be written.
     pub fn copy_logs(&self, to: &Path) -> Result<()> {
         let from = match &self.side {
             Side::Ours(cluster) => cluster.folder().join("log"),
@@ -192,10 +194,10 @@ impl StateJob {
         Ok(())
     }
 
-    /// Cancels the job and ends the cluster.
+    /// Cancels the job, waits (with Flott) until its processes are gone, kills the cluster, and deletes its files.
     ///
     /// # Errors
-    /// When the job does not end.
+    /// When the job cannot be cancelled or does not end, or the checkpoints' folder cannot be deleted.
     pub async fn end(self) -> Result<()> {
         match &self.side {
             Side::Ours(cluster) => super::cancel(cluster, &self.job).await?,

@@ -32,12 +32,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The cluster's id in every benchmark.
+/// The id of the cluster in all benchmarks of the control plane; the JobManager must have the same.
 pub const CLUSTER_ID: &str = "control-plane-benchmark";
 /// Maximum time that one question for a leader waits.
 const LEADER_WAIT: Duration = Duration::from_secs(10);
 
-/// Returns the settings of a process of the cluster that does not listen.
+/// Returns the RPC settings of a process that belongs to the cluster with the secret in this file, and does not listen.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     let secret = std::fs::read_to_string(secret_file)
         .with_context(|| format!("reading {}", secret_file.display()))?;
@@ -51,7 +54,10 @@ pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     })
 }
 
-/// Returns the leader of a component of the JobManager at `node`.
+/// Asks the JobManager at `node` for the leader of a component, waiting up to 10 s for one.
+///
+/// # Errors
+/// The JobManager does not answer within 20 s, or nobody leads the component by then.
 pub async fn leader_of(
     rpc: &RpcService,
     node: &NodeAddress,

@@ -17,10 +17,10 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Pause between two measured submissions, longer than the SlotManager waits before it matches again.
 const PACE: Duration = Duration::from_millis(100);
 
-/// The measured cost of submissions beside waiting jobs.
+/// The measured cost of one more submission for the JobManager while other jobs wait for slots.
 #[derive(Debug, Default)]
 pub struct Submissions {
-    /// Milliseconds from each SubmitJob call to its answer.
+    /// Milliseconds from each measured SubmitJob call to its answer, in the order of the calls.
     pub millis: Vec<f64>,
     /// CPU time of the JobManager for one submission in milliseconds, without what it uses in the same time when idle.
     pub cpu_millis: f64,
@@ -28,7 +28,7 @@ pub struct Submissions {
     pub idle_percent: f64,
 }
 
-/// Submits jobs that wait for slots.
+/// Submits jobs that wait for slots, all of which job 1 holds, and measures what further submissions cost.
 pub struct Queue<'a> {
     dispatcher: &'a Remote<DispatcherGateway>,
     cluster: &'a Cluster,
@@ -37,7 +37,7 @@ pub struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Returns an empty queue. Each job needs `parallelism` slots, which job 1 holds.
+    /// Makes a queue without waiting jobs. Each job needs `parallelism` slots; job 1, which runs already, must hold all that there are.
     pub fn new(
         dispatcher: &'a Remote<DispatcherGateway>,
         cluster: &'a Cluster,
@@ -70,7 +70,11 @@ impl<'a> Queue<'a> {
         Ok(cpu_of(pid)?.0)
     }
 
-    /// Submits jobs until `waiting` jobs wait, then measures.
+    /// Submits jobs until `waiting` jobs wait, measures the idle JobManager for 5 s, then submits 20 further jobs, 100 ms apart, and
+    /// measures these. The jobs stay, so that the next call goes on from there.
+    ///
+    /// # Errors
+    /// The Dispatcher refuses a job or does not answer, or lists the last waiting one as running only after 60 s.
     pub async fn measure(&mut self, waiting: u32) -> Result<Submissions> {
         while self.submitted <= waiting {
             let job = self.submit().await?;

@@ -24,7 +24,7 @@ const STARTING_MAX: usize = 64;
 /// Maximum time for any answer of the process.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The arguments of the process.
+/// The command line arguments of the process that runs virtual TaskExecutors: the JobManager, the secret, and how many there are.
 #[derive(Debug, Args)]
 pub struct WorkersRole {
     /// The JobManager's RPC address
@@ -42,7 +42,11 @@ pub struct WorkersRole {
 }
 
 impl WorkersRole {
-    /// Runs the TaskExecutors until standard input ends.
+    /// Starts the virtual TaskExecutors, each with a port and a connection of its own, registers them at the ResourceManager, and runs them
+    /// until standard input ends. Prints a line when all are registered, and one for each job that runs.
+    ///
+    /// # Errors
+    /// The secret cannot be read, nobody leads the ResourceManager, or a TaskExecutor cannot be started or registered.
     pub async fn run(&self) -> Result<()> {
         let platform = Platform::production();
         let plain = rpc_options(&self.secret)?;
@@ -70,16 +74,16 @@ impl WorkersRole {
     }
 }
 
-/// The progress of a job.
+/// The numbers of a job of which all tasks run, as the process of the virtual TaskExecutors counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRuns {
     /// Tasks whose RUNNING the JobMaster has confirmed.
     pub tasks: u64,
-    /// Producers that they have looked up.
+    /// Number of look-ups by which the tasks have learned where their producers are.
     pub producers: u64,
 }
 
-/// The process, as the one that measures sees it; killed when dropped.
+/// The process of the virtual TaskExecutors, as the measuring process sees it. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Workers {
     _child: Child,
@@ -87,7 +91,10 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts this binary in the role and waits until all are registered.
+    /// Starts this binary again, as the process of `count` virtual TaskExecutors of `slots` slots each, and waits until all are registered.
+    ///
+    /// # Errors
+    /// The process cannot be started, reports a failure, ends, or says nothing for 120 s.
     pub async fn start(
         jobmanager: &NodeAddress,
         secret: &Path,
@@ -110,7 +117,7 @@ impl Workers {
         }
     }
 
-    /// Process id of the worker, `None` once it has ended.
+    /// Returns the id of the process; `None` once it has ended and was waited for.
     pub fn pid(&self) -> Option<u32> {
         self._child.id()
     }
@@ -122,7 +129,10 @@ impl Workers {
         Ok(line.split(' ').map(str::to_owned).collect())
     }
 
-    /// Waits until every task of a job runs.
+    /// Waits until every task of a job runs; jobs must be waited for in the order in which they come to run.
+    ///
+    /// # Errors
+    /// The process has ended, says nothing for 120 s, or reports a failure or another job.
     pub async fn running(&mut self, job: JobId) -> Result<JobRuns> {
         match self.next().await?.as_slice() {
             [what, id, tasks, producers] if what == "running" && *id == job.to_string() => {

@@ -12,15 +12,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The argument that makes the benchmark's binary the hand-written side of a workload.
+/// The first argument that makes the benchmark's binary run the hand-written side of a workload and end.
 pub const BY_HAND: &str = "by-hand";
-/// The argument that makes it the second process of the shuffle.
+/// The first argument that makes the benchmark's binary the second process of the hand-written shuffle; [`shuffle_tcp`] starts it.
 pub const SECOND_HALF: &str = "second-half";
 /// Bytes of one write.
 const BLOCK: usize = 64 << 10;
 const RECORD: usize = size_of::<u64>();
 
-/// Runs both processes. Returns the sum of their checksums.
+/// Runs the hand-written shuffle of the numbers below `records`: one half here, the other in a second process of this binary, over one
+/// connection. Returns the sum of both checksums.
 ///
 /// # Errors
 /// When the second process cannot be started or fails, or the connection does.
@@ -37,7 +38,8 @@ pub fn shuffle_tcp(records: u64) -> Result<Checksum> {
     Ok(own + String::from_utf8_lossy(&output.stdout).parse()?)
 }
 
-/// The work of the second process. Returns the checksum of the records that it received or kept.
+/// Does the work of the second process of [`shuffle_tcp`], connected to the first one's `port`. Returns the checksum of the records that
+/// it received or kept.
 ///
 /// # Errors
 /// When the connection fails.

@@ -31,7 +31,7 @@ const RESULT: &str = "BASH_JAVA_UTILS_EXEC_RESULT:";
 /// The peer job's class.
 const PEER: &str = "peer.Throughput";
 
-/// Flink's distribution and the peer job.
+/// The paths of Flink's distribution and of the jar with the peer jobs.
 #[derive(Debug, Clone)]
 pub struct Installed {
     /// The folder with `lib` and `bin`.
@@ -40,7 +40,7 @@ pub struct Installed {
     pub peer: PathBuf,
 }
 
-/// The options of a benchmark that may measure Flink beside ours.
+/// The command line options of a benchmark that may measure Flink beside Flott.
 #[derive(Debug, Args)]
 pub struct Against {
     /// Also measure Flink; it is fetched, and its job is built, when it is not there.
@@ -60,10 +60,10 @@ enum OnlyFlink {
 }
 
 impl Against {
-    /// Returns Flink's distribution and jobs if Flink is to be measured.
+    /// Returns the paths of Flink's distribution and jobs; `None` without `--against flink`.
     ///
     /// # Errors
-    /// When they are not there.
+    /// When Flink is to be measured, and one of the paths was not given or does not exist.
     pub fn flink(&self) -> Result<Option<Installed>> {
         if self.against.is_none() {
             return Ok(None);
@@ -91,7 +91,8 @@ struct TaskManager {
     free_slots: u32,
 }
 
-/// A running cluster of Flink.
+/// A running standalone cluster of Flink on this machine: a JobManager and TaskManagers, which stay warm over all runs, with the peer jobs
+/// uploaded. Dropping it kills the processes and deletes its folder.
 pub struct Flink {
     installed: Installed,
     folder: TempDir,
@@ -102,10 +103,10 @@ pub struct Flink {
 }
 
 impl Flink {
-    /// Starts the processes for workloads of throughput; see [`Flink::start_with`].
+    /// Starts a cluster for workloads of throughput: one TaskManager with two slots, or two with one each. Returns once all are registered.
     ///
     /// # Errors
-    /// When one of them does not start; the folder of logs is named.
+    /// When a process does not start or ends (the text has the ends of the logs), or they are not registered within 60 s.
     pub async fn start(installed: &Installed, place: Place) -> Result<Self> {
         let (taskmanagers, slots) = match place {
             Place::OneProcess => (1, 2),
@@ -115,10 +116,11 @@ impl Flink {
         Self::start_with(installed, taskmanagers, &slots).await
     }
 
-    /// Starts a JobManager and so many TaskManagers with these lines of configuration, and waits until they are registered.
+    /// Starts a JobManager and so many TaskManagers with these further lines of configuration, waits until they are registered, and uploads
+    /// the peer jobs.
     ///
     /// # Errors
-    /// When one of them does not start; the folder of logs is named.
+    /// When a process does not start or ends (the text has the ends of the logs), or they are not registered within 60 s.
     pub async fn start_with(
         installed: &Installed,
         taskmanagers: usize,
@@ -200,10 +202,10 @@ impl Flink {
         self.folder.path()
     }
 
-    /// Starts a job of a class of the peer's jar and returns its id.
+    /// Starts a job of a class of the peer's jar and returns its id, without waiting until it runs.
     ///
     /// # Errors
-    /// When the endpoint refuses it.
+    /// When the endpoint refuses the job or does not answer.
     pub async fn submit(&self, class: &str, parallelism: i64, args: Vec<String>) -> Result<String> {
         let request = JarRequest {
             entry_class: Some(class.to_owned()),
@@ -214,12 +216,12 @@ impl Flink {
         Ok(self.rest.run(&self.jar, &request).await?.jobid)
     }
 
-    /// Returns the ids of all processes, the JobManager's first.
+    /// Returns the process ids of the JobManager, which is first, and of the TaskManagers.
     pub fn processes(&self) -> Vec<u32> {
         std::iter::once(&self.jobmanager).chain(&self.taskmanagers).map(Child::id).collect()
     }
 
-    /// Returns the process of a TaskManager whose slots are all taken; `None` if there is none.
+    /// Returns the process id of a TaskManager whose slots are all taken; `None` if there is none.
     ///
     /// # Errors
     /// When the endpoint does not answer.
@@ -231,10 +233,11 @@ impl Flink {
         Ok(child.map(Child::id))
     }
 
-    /// Runs the workload once. CPU is that of all TaskManagers between submission and end.
+    /// Runs the workload once with so many records. CPU and memory are those of all TaskManagers between submission and FINISHED, without
+    /// the JobManager's.
     ///
     /// # Errors
-    /// When the job fails.
+    /// When the job fails, does not end within 600 s, or writes no checksum.
     pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
         let output = self.folder.path().join("checksum");
         fs::create_dir_all(&output)?;
@@ -334,10 +337,10 @@ fn logs(folder: &Path) -> String {
     all
 }
 
-/// Checks that both are there.
+/// Checks that both paths exist.
 ///
 /// # Errors
-/// When one is not.
+/// When one does not; the text names it and says how to get it.
 pub fn check(installed: &Installed) -> Result<()> {
     for path in [&installed.distribution, &installed.peer] {
         ensure!(path.exists(), "{} is absent; run the benchmark by cargo xtask", path.display());

@@ -16,7 +16,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Takes one record in.
+    /// Counts one record and adds its hash.
     #[inline]
     pub fn add_record<T: FlottType>(&mut self, record: &T) {
         self.count += 1;
@@ -48,25 +48,25 @@ impl FromStr for Checksum {
     }
 }
 
-/// The chain's first `map`.
+/// Computes the first `map` of the workload `chain`.
 #[inline]
 pub fn first_map(number: u64) -> u64 {
     number.wrapping_mul(31).wrapping_add(7)
 }
 
-/// The chain's `filter`.
+/// Returns true if the `filter` of the workload `chain` keeps the number, as it does with seven of eight.
 #[inline]
 pub fn is_kept(number: u64) -> bool {
     number & 7 != 0
 }
 
-/// The chain's last `map`.
+/// Computes the last `map` of the workload `chain`.
 #[inline]
 pub fn last_map(number: u64) -> u64 {
     number ^ (number >> 17)
 }
 
-/// Map, filter, map.
+/// Runs the workload `chain` on the numbers below `records`: map, filter, map. Returns the checksum of the results.
 pub fn chain(records: u64) -> Checksum {
     let mut checksum = Checksum::default();
     for number in 0..records {
@@ -78,7 +78,8 @@ pub fn chain(records: u64) -> Checksum {
     checksum
 }
 
-/// One owned string and one clone per word, one table, one hash of every update. `records` are words, ten to a line.
+/// Runs the word count: one owned string and one clone per word, one table, one hash of every update. `records` are words, ten to a line;
+/// an incomplete last line is left out. Returns the checksum of all updates, which are words with their new counts.
 pub fn word_count(records: u64) -> Checksum {
     let mut counts = HashTable::new();
     let mut checksum = Checksum::default();
@@ -90,7 +91,8 @@ pub fn word_count(records: u64) -> Checksum {
     checksum
 }
 
-/// Counts the records of each of `KEYS` keys.
+/// Counts the records of each of `KEYS` keys, for `records` numbers. Returns the checksum of all updates, which are keys with their new
+/// counts.
 pub fn count<const KEYS: u64>(records: u64) -> Checksum {
     let mut counts = HashTable::new();
     let mut checksum = Checksum::default();
@@ -100,12 +102,12 @@ pub fn count<const KEYS: u64>(records: u64) -> Checksum {
     checksum
 }
 
-/// Milliseconds of a window.
+/// Length of a window in milliseconds of event time.
 pub const WINDOW_MS: u64 = 5_000;
 
 /// Counts the records of each of `KEYS` keys in each window of [`WINDOW_MS`]; record n has the event time n ÷ `PER_MS` in
 /// milliseconds. There is one table at a time: times do not go back, so a window ends with the first record behind it, and its
-/// table, then empty, is the next window's.
+/// table, then empty, is the next window's. Returns the checksum of the keys with their counts, of all windows.
 pub fn window<const KEYS: u64, const PER_MS: u64>(records: u64) -> Checksum {
     let mut counts: HashTable<(u64, u64)> = HashTable::new();
     let mut checksum = Checksum::default();

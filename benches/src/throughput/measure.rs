@@ -17,23 +17,24 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Maximum duration of one job.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The measurements of one run.
+/// The measurements of one run of one side: CPU time, duration, memory and checksum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
-    /// CPU-seconds of all processes that are counted.
+    /// CPU-seconds (user and system) of all processes that are counted.
     pub cpu_s: f64,
-    /// Seconds from start to end.
+    /// Seconds of elapsed time: of a process from start to end, of a job from submission to FINISHED.
     pub wall_s: f64,
-    /// Peak of resident memory in MiB, summed over processes.
+    /// Sum in MiB of the peaks of resident memory of all processes that were seen, whether they had them at the same time or not.
     pub peak_mib: f64,
     /// Checksum over the results, the same for every system.
     pub checksum: Checksum,
 }
 
-/// Runs a process to its end; the last line of its output is the checksum.
+/// Runs a process to its end and measures it from start to end, start-up included, with the children that it waits for. The last line
+/// of its standard output is the checksum. CPU of other children of this process that end meanwhile counts too.
 ///
 /// # Errors
-/// When it cannot be started, fails, or prints no checksum.
+/// When it cannot be started, ends with another status than 0 (the text has its standard error), or prints no checksum.
 pub fn of_process(command: &mut Command) -> Result<Run> {
     let (before, began) = (cpu_of_children(), Instant::now());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -50,7 +51,8 @@ pub fn of_process(command: &mut Command) -> Result<Run> {
     Ok(Run { cpu_s, wall_s, peak_mib, checksum })
 }
 
-/// Measures running processes between two points in time, with the children that they start and wait for in between.
+/// Measures running processes between two points in time, with the children that they start and wait for in between. A thread looks at
+/// their memory every 20 ms until [`Span::end`].
 pub struct Span {
     processes: Vec<u32>,
     cpu_before: f64,
@@ -68,12 +70,12 @@ impl Span {
         Ok(Self { cpu_before: cpu_of_all(&processes)?, began: Instant::now(), memory, processes })
     }
 
-    /// Seconds since the begin.
+    /// Returns the seconds since [`Span::begin`].
     pub fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Ends the measurement: `wall_s` is the duration that counts, `checksum` the result.
+    /// Ends the measurement and returns it: `wall_s` is the duration that counts, in seconds, and `checksum` the result of what was run.
     ///
     /// # Errors
     /// When one of the processes is no longer there.

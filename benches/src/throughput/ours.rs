@@ -14,16 +14,17 @@ const PROGRAM: &str = "throughput_jobs";
 /// Names the job that a program with several is asked for.
 const ENTRY_VARIABLE: &str = "FLOTT_PIPELINE_ENTRY";
 
-/// The place where a workload's program runs.
+/// Flott's side of the workloads of one place: a process for each run, or a running cluster of two TaskManagers with the program uploaded.
 pub struct Ours {
     cluster: Option<(Cluster, String)>,
 }
 
 impl Ours {
-    /// Prepares for the workload; starts a cluster where it needs one.
+    /// Prepares for workloads of this place: starts a cluster of two TaskManagers and uploads the program for [`Place::TwoTaskManagers`],
+    /// otherwise does nothing.
     ///
     /// # Errors
-    /// When the cluster does not start.
+    /// When the cluster does not start, or the upload fails.
     pub async fn prepare(place: Place) -> Result<Self> {
         if place == Place::OneProcess {
             return Ok(Self { cluster: None });
@@ -38,10 +39,10 @@ impl Ours {
         Ok(Self { cluster: Some((cluster, jar)) })
     }
 
-    /// Runs the workload once.
+    /// Runs the workload once with so many records: as a process of its own, start-up measured too, or as a job in the cluster.
     ///
     /// # Errors
-    /// When the job fails.
+    /// When the job fails, does not end within 600 s (in the cluster), or gives no checksum.
     pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
         match &self.cluster {
             None => {
@@ -54,11 +55,11 @@ impl Ours {
     }
 }
 
-/// Runs a workload once in a cluster to which the program was uploaded as `jar`. CPU is that of the TaskManagers and of the
-/// processes that they started for the job.
+/// Runs a workload once in a cluster to which the program was uploaded as `jar`, and waits until its processes have ended. CPU is that of
+/// the TaskManagers and of the processes that they started for the job; the duration is that from submission to FINISHED.
 ///
 /// # Errors
-/// When the job fails.
+/// When the job fails, does not end within 600 s, or writes no checksum.
 pub async fn in_cluster(
     cluster: &Cluster,
     jar: &str,
@@ -86,10 +87,10 @@ pub async fn in_cluster(
     span.end(wall_s, text.parse()?)
 }
 
-/// Runs a job by REST and waits until it has finished; Flink's endpoint is asked in the same way.
+/// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms.
 ///
 /// # Errors
-/// When it fails or does not end.
+/// When the job is refused, FAILED or CANCELED, or runs for more than 600 s; then it runs on.
 pub async fn run_to_end(rest: &RestClient, jar: &str, request: &JarRequest) -> Result<()> {
     let began = Instant::now();
     let job = rest.run(jar, request).await?.jobid;

@@ -4,7 +4,7 @@ use super::{Run, Workload};
 use crate::report::{Goal, Report, median};
 use anyhow::{Result, ensure};
 
-/// Returns the head of the table of [`Outcome::row`], with the columns of the peers that are measured.
+/// Returns the head of the table of [`Outcome::row`], with the columns of Flink and Renoir only where they are measured.
 pub fn head(flink: bool, renoir: bool) -> String {
     let mut head =
         "workload        CPU-s/million    by hand  ÷ by hand (goal)      million/s  peak MiB"
@@ -18,7 +18,7 @@ pub fn head(flink: bool, renoir: bool) -> String {
     head
 }
 
-/// One run of each side, one after the other.
+/// One run of each side of a workload, made one after the other, so that their ratio is of the same time on the machine.
 #[derive(Debug)]
 pub struct Pair {
     /// The run of the hand-written loop.
@@ -32,7 +32,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Fails unless all sides have the same checksum.
+    /// Checks that all sides have the same checksum; `name` is the workload's, for the error.
     ///
     /// # Errors
     /// When checksums differ: then at least one side computes something else. The text has the checksums of all sides.
@@ -95,7 +95,7 @@ impl Side {
     }
 }
 
-/// All pairs of one workload.
+/// The figures of all pairs of one workload, by side: CPU-seconds per million, million per second, and peak memory in MiB.
 #[derive(Debug)]
 pub struct Outcome {
     workload: &'static Workload,
@@ -107,7 +107,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome without any pair measured.
+    /// Makes an outcome without any pair; each pair is to run so many words or records.
     pub fn new(workload: &'static Workload, records: u64) -> Self {
         let millions = records as f64 / 1e6;
         let side = Side::default;
@@ -115,10 +115,10 @@ impl Outcome {
         Self { workload, millions, by_hand, ours, flink, renoir }
     }
 
-    /// Takes the runs of one pair in.
+    /// Adds the figures of one pair.
     ///
     /// # Errors
-    /// When their checksums differ, as [`Pair::check`].
+    /// When the checksums of its sides differ; then nothing is added.
     pub fn push(&mut self, pair: &Pair) -> Result<()> {
         pair.check(self.workload.name)?;
         self.by_hand.push(&pair.by_hand, self.millions);
@@ -131,7 +131,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Writes the figures, each the median of all pairs.
+    /// Prints the figures as JSON lines, each the median of all pairs with the runs beside it: Flott's, the ratios with their goals, and
+    /// those of the peers that were measured.
     ///
     /// # Errors
     /// When standard output is closed.
@@ -157,7 +158,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Returns the medians as a row under [`head`].
+    /// Returns the medians as a row under [`head`], with the goals, whether each is met or missed, and a remark if Flink's figure is not
+    /// near the known one.
     pub fn row(&self) -> String {
         let over = median(&self.ours.over(&self.by_hand));
         let mut row = format!(

@@ -5,7 +5,8 @@ use crate::words::{WORDS_PER_LINE, line, splitmix64};
 use flott::prelude::*;
 use std::time::Duration;
 
-/// Lines → owned words → key by word → running count → every update. `records` are words.
+/// Declares the word count: lines → owned words → key by word → running count → checksum of every update. `records` are words, ten to a
+/// line.
 pub fn word_count(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     env.sequence(0..records / WORDS_PER_LINE)
         .map(line)
@@ -17,7 +18,7 @@ pub fn word_count(env: &Environment, records: u64) -> Stream<(u64, u64)> {
         .checksum()
 }
 
-/// The word count with words that need no heap.
+/// Declares the word count of [`word_count`] with words of the type `CompactString`, which need no heap.
 pub fn word_count_text(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     env.sequence(0..records / WORDS_PER_LINE)
         .map(line)
@@ -37,27 +38,28 @@ fn filtered(numbers: &Stream<u64>) -> Stream<u64> {
     numbers.filter(|number| is_kept(*number)).map(last_map)
 }
 
-/// Map → filter → map, chained.
+/// Declares the chain: the numbers below `records` → map → filter → map → checksum.
 pub fn chain(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     filtered(&mapped(env, records)).checksum()
 }
 
-/// The chain, and a process function that hands every record on.
+/// Declares the chain of [`chain`] with a process function after the last map that hands every record on.
 pub fn chain_process(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     filtered(&mapped(env, records)).process(HandOn).checksum()
 }
 
-/// The chain with its records dealt out to all subtasks before the filter.
+/// Declares the chain of [`chain`] with its records dealt out to all subtasks (`rebalance`) between the first map and the filter.
 pub fn shuffle(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     filtered(&mapped(env, records).rebalance()).checksum()
 }
 
-/// Numbers → key of `KEYS` → running count → every update.
+/// Declares the running count: the numbers below `records` → one of `KEYS` keys → running count → checksum of every update.
 pub fn count<const KEYS: u64>(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     env.sequence(0..records).key_by_value(|number| splitmix64(*number) % KEYS).count().checksum()
 }
 
-/// Numbers, `PER_MS` to a millisecond of event time → key of `KEYS` → count of each key in each window of [`WINDOW_MS`].
+/// Declares the windows: the numbers below `records`, `PER_MS` to a millisecond of event time → one of `KEYS` keys → count of each key in
+/// each window of [`WINDOW_MS`] → checksum of the counts.
 pub fn window<const KEYS: u64, const PER_MS: u64>(
     env: &Environment,
     records: u64,

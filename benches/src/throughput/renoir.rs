@@ -20,14 +20,14 @@ pub fn reason_left_out(name: &str) -> Option<&'static str> {
     LEFT_OUT.iter().find(|(left_out, _)| *left_out == name).map(|(_, why)| *why)
 }
 
-/// The program with all workloads that Renoir runs.
+/// Renoir's side: the program with all workloads that Renoir runs, started anew for each run.
 #[derive(Debug)]
 pub struct Renoir {
     program: PathBuf,
 }
 
 impl Renoir {
-    /// Takes the program's path.
+    /// Takes the path of the program; starts nothing.
     ///
     /// # Errors
     /// When there is no such file.

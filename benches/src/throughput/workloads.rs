@@ -11,30 +11,31 @@ use flott::prelude::{Args, Environment, ProgramEntry, Stream};
 pub enum Place {
     /// One process: the program by itself, for Flink one TaskManager with two slots.
     OneProcess,
-    /// Two TaskManagers with one slot each.
+    /// Two TaskManagers with one slot each, in processes of their own on this machine.
     TwoTaskManagers,
 }
 
-/// One workload that every system runs.
+/// One workload, which Flott's program, a hand-written loop, Flink and mostly Renoir run with the same checksum: its size, its code, and
+/// the goals for the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
     /// Name of the job and first part of its metrics' names.
     pub name: &'static str,
     /// Unit that is counted: words or records.
     pub unit: &'static str,
-    /// Number of them in one run, unless the command line sets another.
+    /// Number of words or records in one run, unless the command line sets another.
     pub records: u64,
-    /// Subtasks of every operator.
+    /// Number of subtasks of every operator of the program.
     pub parallelism: u32,
-    /// Place where the tasks run.
+    /// Place where the tasks run, for all systems.
     pub place: Place,
-    /// Declares the job.
+    /// Declares the job of that many words or records, and returns the stream of its checksum: count and sum.
     pub program: fn(&Environment, u64) -> Stream<(u64, u64)>,
-    /// Does the same by hand.
+    /// Computes the same without Flott's runtime, single-threaded (`shuffle_tcp` with a second process), for that many words or records.
     pub by_hand: fn(u64) -> Result<Checksum>,
-    /// Goal of the program's CPU ÷ that of the hand-written one.
+    /// Goal of the CPU time of Flott's program ÷ that of the hand-written one.
     pub over_hand_written: Goal,
-    /// Goal of Flink's CPU ÷ the program's.
+    /// Goal of Flink's CPU time ÷ that of Flott's program.
     pub flink_over_ours: Goal,
     /// Flink's CPU-seconds per million on a quiet machine, lowest and highest, where they were measured before. The
     /// ratio beside Flink counts when the run's figure is within 20 % of them.
@@ -132,10 +133,10 @@ const fn numbers(
 }
 
 impl Workload {
-    /// Returns the workload of that name.
+    /// Returns the workload of that name from [`WORKLOADS`].
     ///
     /// # Errors
-    /// When there is none; the text names all.
+    /// When there is none of that name; the text names all.
     pub fn named(name: &str) -> Result<&'static Self> {
         let known = || WORKLOADS.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
         let found = WORKLOADS.iter().find(|workload| workload.name == name);
@@ -154,7 +155,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Returns true if Flink's figure is within 20 % of what it was before, or was not measured before.
+    /// Returns true if Flink's CPU-seconds per million are within 20 % of `flink_known`, or nothing is known there.
     pub fn is_flink_as_known(&self, cpu_seconds_per_million: f64) -> bool {
         self.flink_known.is_none_or(|(lowest, highest)| {
             (lowest * 0.8..=highest * 1.2).contains(&cpu_seconds_per_million)
@@ -162,7 +163,8 @@ impl Workload {
     }
 }
 
-/// Returns the program with one job for each workload, under the workload's name.
+/// Returns the program with one job for each workload, under the workload's name. A job's arguments are the number of records and, if
+/// wanted, a file for the checksum; without the file the client gets it.
 pub fn entry() -> ProgramEntry {
     WORKLOADS.iter().fold(ProgramEntry::new(), |entry, workload| {
         entry.job(workload.name, |env: &Environment, args: Args| workload.declare(env, &args))

@@ -38,7 +38,7 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %-60c %x - %m%n
 ";
 
-/// Starts Flink's applications on YARN.
+/// Starts applications of Flink on YARN, each by Flink's client with parallelism 2 and two slots per TaskManager.
 pub struct Flink {
     distribution: PathBuf,
     /// Configuration, logs, output.
@@ -46,7 +46,8 @@ pub struct Flink {
 }
 
 impl Flink {
-    /// Prepares to start Flink from the distribution in this folder.
+    /// Prepares to start Flink from the distribution in this folder, which must hold the job `ticker.jar`; writes the configuration to a
+    /// temporary folder. Fails if that cannot be written.
     pub fn new(distribution: PathBuf) -> Result<Self> {
         let folder = TempDir::new()?;
         fs::write(
@@ -92,7 +93,11 @@ impl Flink {
         self.folder.path().join("client.log")
     }
 
-    /// Starts one and waits until all of its tasks run.
+    /// Starts an application and waits until all tasks of its job run.
+    ///
+    /// # Errors
+    /// The client fails (the text has its output), it names no JobManager within 180 s, or the job's tasks do not run within 180 s after
+    /// that.
     pub async fn start(&self, yarn: &Yarn) -> Result<Running> {
         let mut command = self.command(yarn)?;
         let began = Instant::now();

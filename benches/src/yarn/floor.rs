@@ -11,10 +11,10 @@ use std::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, time::Instant};
 
-/// The folder that keeps its program for all applications.
+/// The folder of HDFS in which the floor keeps its program for all applications, as Flott does with its own.
 pub const CACHE: &str = "/tmp/floor-cache";
 
-/// Starts applications that do nothing, as the floor of what YARN costs.
+/// Starts applications on YARN that do nothing (an ApplicationMaster and one worker), as the floor of what any application costs.
 pub struct Floor {
     program: PathBuf,
     listener: TcpListener,
@@ -22,7 +22,10 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Makes the program as large as `other`.
+    /// Copies the floor's `program` and pads the copy to the size of `other`, Flott's; listens for workers on a loopback port.
+    ///
+    /// # Errors
+    /// `program` is larger than `other`, a file cannot be read or written, or no port is free.
     pub async fn new(program: &Path, other: &Path) -> Result<Self> {
         let folder = TempDir::new()?;
         let padded = folder.path().join("floor");
@@ -35,7 +38,10 @@ impl Floor {
         Ok(Self { program: padded, listener, _folder: folder })
     }
 
-    /// Starts one and waits until its worker runs.
+    /// Starts an application and waits until its worker connects to this process, which ends the measured time.
+    ///
+    /// # Errors
+    /// The client fails (the text has its standard error), or no worker connects within 180 s.
     pub async fn start(&self, yarn: &Yarn) -> Result<Running> {
         let cached = yarn.mib_below(CACHE).await?;
         let measurer = self.listener.local_addr()?.to_string();

@@ -12,10 +12,10 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// The folder that keeps programs for all applications.
+/// The folder of HDFS in which Flott keeps programs for all applications (`yarn.provided.lib.dirs`): later ones need not upload them.
 pub const CACHE: &str = "/tmp/flott-cache";
 
-/// Starts Flott's applications on YARN.
+/// Starts applications of Flott on YARN, each by its command line with parallelism 2 and two slots per TaskManager.
 pub struct Flott {
     flott: PathBuf,
     program: PathBuf,
@@ -24,7 +24,8 @@ pub struct Flott {
 }
 
 impl Flott {
-    /// Prepares to start these two programs.
+    /// Prepares to start applications by the binary `flott` with the user program `program`; writes their configuration to a temporary
+    /// folder. Fails if that cannot be written.
     pub fn new(flott: PathBuf, program: PathBuf) -> Result<Self> {
         let folder = TempDir::new()?;
         fs::write(
@@ -38,7 +39,11 @@ impl Flott {
         Ok(Self { flott, program, folder })
     }
 
-    /// Starts one and waits until all of its tasks run.
+    /// Starts an application and waits until all tasks of its job run.
+    ///
+    /// # Errors
+    /// The client fails (the text has its standard error), the job ends, or its tasks do not run within 180 s after that. The application
+    /// may be left on the cluster then.
     pub async fn start(&self, yarn: &Yarn) -> Result<Running> {
         let cached = yarn.mib_below(CACHE).await?;
         let mut command = Command::new(&self.flott);

@@ -5,7 +5,10 @@ use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hdfs_native::{Client, ClientBuilder};
 
-/// Returns a client of HDFS for this user.
+/// Returns a client of the HDFS that `fs.defaultFS` names, for the user of `login` without Kerberos. Calls no NameNode.
+///
+/// # Errors
+/// A property's `${…}` never stop expanding, or the properties name no file system.
 pub fn hdfs(conf: &Configuration, login: &Login) -> Result<Client> {
     let mut properties = Vec::new();
     for name in conf.names() {

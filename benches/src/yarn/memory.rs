@@ -7,19 +7,23 @@ use std::{
     fs,
 };
 
-/// Resident memory of processes, in MiB.
+/// The sum of the resident memory of an application's processes, in MiB, counted in two ways.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Memory {
-    /// Resident, of each process by itself: what processes share counts for each.
+    /// Resident memory (`Rss`): what several processes share counts in full for each.
     pub resident: f64,
-    /// Resident, what processes share by parts.
+    /// Proportional memory (`Pss`): what several processes share counts by equal parts, so once in all.
     pub proportional: f64,
 }
 
 /// Shells that only wait for a container's process.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-/// Returns the memory of all processes of an application except NodeManagers' shells.
+/// Returns the memory of all processes of an application on this machine, found by their `CONTAINER_ID` and their parents; the shells
+/// around them do not count. A process that ends meanwhile is left out.
+///
+/// # Errors
+/// `/proc` cannot be read.
 pub fn of(id: &ApplicationId) -> Result<Memory> {
     let mark = id.to_string().replace("application_", "_") + "_";
     let mut parents = BTreeMap::new();

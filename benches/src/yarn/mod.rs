@@ -30,7 +30,7 @@ const END_EVERY: Duration = Duration::from_millis(50);
 /// Time for which nodes tidy up after the last container has ended.
 const TIDY: Duration = Duration::from_millis(1500);
 
-/// A YARN cluster to measure on.
+/// A connection to the YARN cluster on which applications are measured, and to its HDFS.
 pub struct Yarn {
     /// Hadoop configuration of the cluster.
     pub conf: Configuration,
@@ -39,12 +39,12 @@ pub struct Yarn {
     hdfs: Client,
 }
 
-/// An application whose tasks run, or the floor's whose worker runs.
+/// A running application of which all tasks run (Flott, Flink), or whose worker runs (the floor), with the figures of its start.
 pub struct Running {
     id: ApplicationId,
-    /// Milliseconds from the start of its client.
+    /// Milliseconds from the start of its client until all tasks, or the worker, ran.
     pub took_ms: f64,
-    /// MiB that its client has put into HDFS.
+    /// MiB that its client has put into HDFS for it, in the cache of programs and the application's own folder.
     pub uploaded_mib: f64,
     end: End,
 }
@@ -57,7 +57,10 @@ enum End {
 }
 
 impl Yarn {
-    /// Connects to the cluster that `HADOOP_CONF_DIR` describes.
+    /// Reads the configuration that `HADOOP_CONF_DIR` names, logs in, and makes the clients of that cluster's YARN and HDFS.
+    ///
+    /// # Errors
+    /// The configuration cannot be used, or the user cannot log in. A cluster that is not there is noticed later.
     pub async fn connect() -> Result<Self> {
         let conf = Configuration::load()?;
         let login = Login::current(&conf).await?;
@@ -71,7 +74,7 @@ impl Yarn {
         format!("/user/{}", self.user)
     }
 
-    /// Removes a folder of HDFS with everything in it. One that is absent is fine.
+    /// Removes a folder of HDFS with everything in it; does nothing if it is absent. Fails if HDFS does not answer or refuses.
     pub async fn remove(&self, path: &str) -> Result<()> {
         self.hdfs.delete(path, true).await?;
         Ok(())
@@ -87,7 +90,11 @@ impl Yarn {
         Ok(bytes as f64 / f64::from(1 << 20))
     }
 
-    /// Ends an application in order, and waits until nothing of it is on the nodes.
+    /// Ends an application in order, by cancelling its job or closing the worker's connection, and waits until no container is on any node,
+    /// then 1.5 s more. An application that does not end within 180 s is killed.
+    ///
+    /// # Errors
+    /// A call fails, or containers are left after 180 s, also those of other applications.
     pub async fn end(&self, running: Running) -> Result<()> {
         match running.end {
             End::Job(rest, job) => rest.cancel(&job).await?,
@@ -114,7 +121,10 @@ impl Yarn {
 }
 
 impl Running {
-    /// Returns the memory of the application's processes.
+    /// Waits 2 s and returns the memory of the application's processes, which must be on this machine.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
     pub async fn memory(&self) -> Result<memory::Memory> {
         // By then the memory that starting needed has been freed.
         tokio::time::sleep(Duration::from_secs(2)).await;

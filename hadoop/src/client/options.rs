@@ -35,7 +35,8 @@ pub struct Options {
     pub ping: Option<Duration>,
     /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never.
     pub idle: Option<Duration>,
-    /// Bounds of each connection on the length of frames, waiting calls and unsent bytes.
+    /// Bounds of each connection on the length of frames (`ipc.maximum.response.length`, `ipc.maximum.data.length`), waiting
+    /// calls and unsent bytes. At the last two bounds further calls wait in line, at most until their deadlines.
     pub limits: Limits,
 }
 

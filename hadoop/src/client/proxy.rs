@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub struct CallOptions {
     /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.
     pub deadline: Option<Duration>,
-    /// Maximum time of one try; `None`: the client's `call_timeout`.
+    /// Maximum time of one try, after which the retry policy decides what comes next; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false, a
     /// policy with failover does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-/// The reason why a configuration could not be read or a property could not be used.
+/// The reason why a configuration could not be read, or a property's value could not be used: missing, of the wrong type, or
+/// with `${…}` that never stop expanding.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfError {
-    /// A file could not be read.
+    /// A configuration file could not be read, or is not UTF-8.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file that could not be read.
@@ -14,7 +15,8 @@ pub enum ConfError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// A configuration's text is not well-formed XML, or not a Hadoop configuration.
+    /// A configuration's text is not well-formed XML, has a DTD, or is no Hadoop configuration; or it includes a file by an
+    /// inclusion without `href`, or where [`NoIncludes`](super::NoIncludes) forbids it.
     #[error("{resource}: {reason}")]
     Xml {
         /// The file or resource.

@@ -22,11 +22,12 @@ use crate::yarn::messages::{
 };
 use std::time::Duration;
 
-/// The reason why a request to HDFS failed.
+/// The reason why a request about HDFS's delegation tokens failed: a call, the configuration or login for it, or a cluster that
+/// gives no tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {
-    /// A call to a NameNode failed, after all tries.
+    /// A call to a NameNode failed after all tries, or with an exception of the NameNode's that is not tried again.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, lacks a property, or has a wrong value; also for a URI that is none of
@@ -39,7 +40,8 @@ pub enum HdfsError {
     /// The NameNode gave no token, because security is off in its cluster; the value is the file system's URI.
     #[error("the NameNode of {0} gives no tokens: security is off there")]
     NoToken(String),
-    /// The NameNode's host has no address to name the token's service by; the value is the file system's URI.
+    /// The NameNode's host has no address to name the service of a new token by; the value is the file system's URI. The NameNode
+    /// has issued the token already; it is lost.
     #[error("the NameNode's host {0} has no address")]
     NoAddress(String),
 }

@@ -44,14 +44,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// The reason why a login, or its renewal, failed.
+/// The reason why a login, the renewal of its Kerberos tickets, or the choice of a way to authenticate at a server failed. After a
+/// failed renewal the old tickets stay in use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
     /// The configuration could not be read, lacks a property, or has one with a wrong value.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The token file of `HADOOP_TOKEN_FILE_LOCATION` could not be read.
+    /// The token file that `HADOOP_TOKEN_FILE_LOCATION` names could not be read, or holds no token storage.
     #[error(transparent)]
     Token(#[from] TokenError),
     /// Kerberos refused, gave no tickets, or cannot be used on this machine.

@@ -120,7 +120,8 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
     (one.app_attempt_id, one.id) == (other.app_attempt_id, other.id)
 }
 
-/// The reason why logs could not be read.
+/// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or
+/// a node that does not give them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {

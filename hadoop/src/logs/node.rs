@@ -40,8 +40,9 @@ impl NodeLogs {
     /// Asks the node which log files of the container are on its disk. Makes a connection of its own.
     ///
     /// # Errors
-    /// Fails with [`LogError::Node`] if the node cannot be reached or wants TLS, [`LogError::Refused`] if it does not
-    /// know the container or the user may not see it, [`LogError::Answer`] for an answer that is no list.
+    /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
+    /// [`LogError::Refused`] if it does not know the container or the user may not see it; [`LogError::Answer`] for an
+    /// answer that is no list, or has more than 4 MiB.
     pub async fn list(&self, container: ContainerId) -> Result<Vec<LocalLog>, LogError> {
         let path = format!("/ws/v1/node/containers/{container}/logs");
         let mut answer = self.ask(&path, "application/xml").await?;
@@ -59,7 +60,9 @@ impl NodeLogs {
     /// name, such as `stdout`. Makes a connection of its own.
     ///
     /// # Errors
-    /// Fails as [`NodeLogs::list`] does.
+    /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
+    /// [`LogError::Refused`] if it does not know the container or log, or the user may not see it; [`LogError::Answer`] for
+    /// an answer that is not HTTP.
     pub async fn open(
         &self,
         container: ContainerId,
@@ -150,7 +153,8 @@ impl NodeLogStream {
     /// after the log's end.
     ///
     /// # Errors
-    /// Fails as [`NodeLogs::list`] does.
+    /// Fails with [`LogError::Node`] if the connection breaks, or the node is silent for longer than `patience`;
+    /// [`LogError::Answer`] if the answer holds no log, or ends before the length that its head announced.
     pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
         loop {
             if let Some(event) = self.decoder.poll()? {

@@ -81,7 +81,8 @@ impl LogDecoder {
     /// Takes the bytes that the last [`LogStep::Read`] asked for.
     ///
     /// # Errors
-    /// Fails as [`LogDecoder::step`] does.
+    /// Fails with a [`LogError`] if the bytes show that the file is damaged, too large in some part, of another application
+    /// or compressed in an unsupported way.
     pub fn give(&mut self, bytes: Bytes) -> Result<(), LogError> {
         match &mut self.0 {
             Format::TFile(file) => file.give(bytes),

@@ -139,20 +139,24 @@ impl ErrorCode {
     }
 }
 
-/// The reason why a connection can no longer be used. Every call that waits on the connection gets a copy.
+/// The reason why a connection could not be made or can no longer be used. Every call that waits on the connection fails
+/// with a copy, in [`CallError::Connection`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The server sent this exception for the connection itself and closes it.
+    /// The server sent this exception for the connection itself and closes it, for example because it refused the
+    /// authentication, could not read a header, or is shutting down.
     #[error(transparent)]
     Fatal(RemoteException),
     /// The client gave up the authentication, or refused a message of a protected stream.
     #[error("authentication: {0}")]
     Sasl(#[from] SaslError),
-    /// The server sent bytes that are not Hadoop RPC; the text says what is wrong.
+    /// The server sent bytes that are not Hadoop RPC, or a frame above [`Limits::frame_in`](super::Limits::frame_in); or a
+    /// header or authentication message of this side was too long to send. The text says what is wrong.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
-    /// The connection was closed or reset; the text says how.
+    /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the
+    /// caller's tokio runtime; the text says which.
     #[error("the connection was closed: {0}")]
     Closed(String),
     /// Authentication was not through within the setup timeout ([`Setup::setup_timeout`](super::Setup::setup_timeout)).
@@ -176,7 +180,8 @@ pub enum ConnectionError {
         /// The server's `host:port`.
         address: String,
     },
-    /// The client was shut down, and the connection with it.
+    /// The last clone of the [`Client`](crate::client::Client) was dropped and the connection's calls had ended, so the
+    /// connection closed. No call fails with this: none is left.
     #[error("the client was shut down")]
     Shutdown,
 }
@@ -196,7 +201,8 @@ impl ConnectionError {
     }
 }
 
-/// The reason why a call failed.
+/// The reason why a call failed: the server's exception, a connection that failed, a deadline, a bound of the connection,
+/// or an answer that cannot be decoded. [`may_have_run`](Self::may_have_run) says whether the server may have acted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -211,7 +217,7 @@ pub enum CallError {
         /// Whether the request had been handed to the network by then: it may have been carried out.
         sent: bool,
     },
-    /// No answer came before the call's deadline.
+    /// No answer came before the call's deadline. The call is given up; the connection lives on, and skips a late answer.
     #[error("no answer to {method} within {after:?}")]
     Deadline {
         /// Name of the remote method that was called.
@@ -222,22 +228,22 @@ pub enum CallError {
         sent: bool,
     },
     /// The connection's bounds on waiting calls and unsent bytes are reached, or the call's number is waiting already;
-    /// nothing was sent.
+    /// nothing was sent. A [`Client`](crate::client::Client) lets calls wait in line at the bounds instead.
     #[error("{waiting} calls wait on this connection already")]
     Overloaded {
         /// Number of calls that have no answer yet.
         waiting: usize,
     },
     /// The request is longer than a frame to the server may be ([`Limits::frame_out`](super::Limits::frame_out));
-    /// nothing was sent.
+    /// nothing was sent, and the connection lives on.
     #[error("a request of {length} bytes; at most {max} may be sent")]
     TooLong {
-        /// Length of the request in bytes, with room for its headers.
+        /// Length of the request in bytes, with 4,096 more for its headers.
         length: usize,
         /// Largest length that may be sent, in bytes.
         max: usize,
     },
-    /// The server's answer is not the message that the method returns.
+    /// The server's answer is not the message that the method returns; the server has carried the call out all the same.
     #[error("the answer to {method} cannot be decoded: {reason}")]
     Undecodable {
         /// Name of the remote method that was called.

@@ -27,9 +27,10 @@ messages! {
         optional int32 op = 2;
         /// The call's number; negative numbers mark messages that are no calls.
         required sint32 call_id = 3;
-        /// The client, 16 bytes; together with the call id it names a request across reconnections.
+        /// The client, 16 bytes; together with the call id it names a request across reconnections. Empty in pings and SASL
+        /// messages.
         required bytes client_id = 4;
-        /// How often this request was sent before, or [`RETRY_NONE`].
+        /// How often this request was sent before, for calls; [`RETRY_NONE`] for messages that are no calls.
         optional sint32 retry_count = 5;
     }
 
@@ -50,17 +51,18 @@ messages! {
         required uint32 call_id = 1;
         /// A [`ResponseStatus`]: whether the call succeeded, and whether the connection survives.
         required enumeration(ResponseStatus) status = 2;
-        /// The version that the server speaks.
+        /// The version of Hadoop RPC that the server speaks, 9; clients here do not look at it.
         optional uint32 server_version = 3;
         /// The class of the exception, for anything but success.
         optional string exception_class = 4;
         /// The exception's message, often followed by its stack trace.
         optional string error = 5;
-        /// [`ErrorCode`](super::ErrorCode) as a number.
+        /// The kind of error, for anything but success: [`ErrorCode`](super::ErrorCode) as a number.
         optional int32 error_code = 6;
-        /// The id of the client that is answered.
+        /// The id of the client that is answered. A [`Connection`](super::Connection) ends with an error if it is another's; it
+        /// may be empty.
         optional bytes client_id = 7;
-        /// The retry count of the request that is answered.
+        /// The retry count of the request that is answered; clients here do not look at it.
         optional sint32 retry_count = 8;
     }
 }
@@ -80,8 +82,8 @@ enumerations! {
 messages! {
     /// The protocol and the user of a connection, which the client sends once after authentication, before its calls.
     pub struct ConnectionContext (Eq) {
-        /// The user that the server shall take the client for; without names when the token says
-        /// so.
+        /// The user that the server shall take the client for; without names after authentication by a token, which
+        /// names the user itself.
         optional message<UserInformation> user = 2;
         /// The protocol, as in [`MethodHeader`].
         optional string protocol = 3;
@@ -103,9 +105,9 @@ messages! {
         optional uint32 version = 1;
         /// A [`SaslState`]: the step of the exchange that the message makes.
         required enumeration(SaslState) state = 2;
-        /// A message of the mechanism, or a wrapped part of the stream.
+        /// A message of the mechanism, or with `Wrap` a part of the stream in protected form.
         optional bytes token = 3;
-        /// The methods that the server offers, or the one that the client has chosen.
+        /// The methods that the server offers, in its order of preference, or the one that the client has chosen.
         repeated message<SaslAuth> auths = 4;
     }
 }
@@ -128,11 +130,11 @@ messages! {
         required string method = 1;
         /// The SASL mechanism: `DIGEST-MD5`, `GSSAPI`; empty for `SIMPLE`.
         required string mechanism = 2;
-        /// The service part of the server's name.
+        /// The service part of the server's name: of its Kerberos principal, such as `yarn`; empty for `TOKEN`.
         optional string protocol = 3;
-        /// The host part of the server's name.
+        /// The host part of the server's name: of its Kerberos principal; `default` for `TOKEN`.
         optional string server_id = 4;
-        /// The first challenge, where the server speaks first.
+        /// The mechanism's first challenge, where the server speaks first, as for `DIGEST-MD5`; a client leaves it out.
         optional bytes challenge = 5;
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 pub enum RetryPolicy {
     /// Each call is tried once only.
     Never,
-    /// Tries the same server again after a fixed pause, as YARN's clients do without failover. Gives up at once where
-    /// that is of no use: after most exceptions of the server, a failed authentication, or bytes that are not Hadoop
-    /// RPC.
+    /// Tries the same server again after a fixed pause, as YARN's clients do without failover, even where the server may
+    /// have executed the call. Gives up at once where another try is of no use: after exceptions (other than standby and
+    /// retriable ones, and that of a server that shuts down), a failed authentication, or bytes that are not Hadoop RPC.
     Fixed {
         /// Pause between two tries.
         interval: Duration,

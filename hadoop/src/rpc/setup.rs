@@ -53,18 +53,22 @@ pub enum AuthSetup {
     },
 }
 
-/// Bounds of one connection, in bytes and calls; the defaults are Hadoop's where it has any.
+/// Bounds of one connection on the length of frames, the calls that wait, and the bytes that wait to be sent; the defaults
+/// are Hadoop's where it has any. A frame that is too long ends the connection, or is not sent; with too many calls or
+/// bytes further calls are refused, or wait in line where a [`Client`](crate::client::Client) makes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum bytes of a frame from the server (`ipc.maximum.response.length`); a longer one ends the connection. 128
-    /// MiB by default.
+    /// Maximum bytes of a frame from the server (`ipc.maximum.response.length`); a longer one ends the connection, and all
+    /// its calls, with [`ConnectionError::Protocol`]. 128 MiB by default; until authentication has succeeded 256 KiB.
     pub frame_in: usize,
-    /// Maximum bytes of a frame to the server (whose own bound is `ipc.maximum.data.length`); a longer request is
-    /// refused with `CallError::TooLong`. 128 MiB by default.
+    /// Maximum bytes of a frame to the server (whose own bound is `ipc.maximum.data.length`); a longer request, with 4,096
+    /// bytes counted for its headers, is refused with [`CallError::TooLong`]. 128 MiB by default.
     pub frame_out: usize,
-    /// Maximum number of calls that wait for answers, above which further ones are refused; 1,024 by default.
+    /// Maximum number of calls that have no result yet; 1,024 by default. A further one is refused with
+    /// [`CallError::Overloaded`]; a [`Client`](crate::client::Client) lets it wait in line instead, until its deadline.
     pub calls: usize,
-    /// Number of bytes waiting to be sent from which further calls are refused; 4 MiB by default.
+    /// Number of bytes waiting to be sent, or for authentication, from which further calls are refused or wait in line as
+    /// those above `calls` do; 4 MiB by default. The call that crosses the bound is still taken.
     pub unsent: usize,
 }
 
@@ -86,15 +90,16 @@ pub struct Setup {
     pub user: UserInformation,
     /// The way in which the connection authenticates.
     pub auth: AuthSetup,
-    /// Bounds on the connection's frames, waiting calls and unsent bytes.
+    /// Bounds on the connection's frames, waiting calls and unsent bytes; [`Limits`] says what happens at each.
     pub limits: Limits,
-    /// Silence after which a ping is sent while calls wait (`ipc.ping.interval`); `None`: no pings. A ping has no
-    /// answer; it finds connections that are dead.
+    /// Time without a byte from the server after which a ping is sent while calls wait (`ipc.ping.interval`), and again
+    /// after each further one; `None`: no pings. A ping has no answer; sending it makes the system notice a dead connection.
     pub ping: Option<Duration>,
-    /// Maximum time of authentication; the connection ends with
-    /// [`ConnectionError::SetupTimeout`](super::ConnectionError::SetupTimeout) after it.
+    /// Maximum time of authentication on one stream; after it the connection ends, and its calls fail, with
+    /// [`ConnectionError::SetupTimeout`].
     pub setup_timeout: Duration,
-    /// Time without calls after which the connection closes (`ipc.client.connection.maxidletime`); `None`: never.
+    /// Time without calls after which the connection closes with [`ConnectionError::Idle`]
+    /// (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
     /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has
     /// failed on one; then it closes.
@@ -125,7 +130,7 @@ impl Setup {
 pub struct Request {
     /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
     pub id: i32,
-    /// Number of times that the request was sent before; 0 for the first try.
+    /// Number of times that the request was tried before, which its header tells the server; 0 for the first try.
     pub retry: i32,
     /// Name of the remote method, such as `getApplicationReport`.
     pub method: String,

@@ -78,8 +78,8 @@ pub trait Mechanism: Send {
     /// layer with [`Qop::Authentication`].
     ///
     /// # Errors
-    /// Fails with [`SaslError::OutOfStep`] if the server ends too early, [`SaslError::ServerProof`] if its proof is
-    /// missing or wrong.
+    /// Fails with [`SaslError::OutOfStep`] if the server ends too early, or GSSAPI with a token; in DIGEST-MD5 with
+    /// [`SaslError::ServerProof`] if the server's proof is missing or wrong, [`SaslError::Challenge`] if it is malformed.
     fn finish(
         &mut self,
         token: Option<&[u8]>,

@@ -134,7 +134,7 @@ pub struct SaslConfig {
     pub token: Option<Token>,
     /// The Kerberos credential; `None` if the client does not use Kerberos.
     pub kerberos: Option<Kerberos>,
-    /// The reaction to a server that wants no authentication.
+    /// The reaction to a server that wants no authentication: refused by default, with [`SaslError::SimpleRefused`].
     pub simple: SimpleFallback,
     /// Acceptable protections of the stream, the best first: the first that the server offers too is used. By default
     /// only [`Qop::Authentication`], which protects nothing.
@@ -238,7 +238,8 @@ impl Negotiation {
     ///
     /// # Errors
     /// Fails with a [`SaslError`] if the server's message is malformed or out of order, if it offers nothing that this
-    /// client can or may use, or if the mechanism fails. The connection is of no use then.
+    /// client can or may use, or if the mechanism fails. The connection is of no use then. A server that refuses the client
+    /// sends no such message, but an exception in the response's header, which the caller handles.
     pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {

@@ -31,7 +31,8 @@ use std::path::{Path, PathBuf};
 /// [`Credentials::from_environment`].
 pub const TOKEN_FILE_VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 
-/// The reason why tokens could not be read or written.
+/// The reason why tokens could not be read or written: a file's I/O error, bytes that are no token storage, more than 4
+/// MiB of them, or a storage of an unknown format.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -40,10 +41,10 @@ pub enum TokenError {
     File {
         /// The file that was to be read or written.
         path: PathBuf,
-        /// The I/O error.
+        /// The I/O error; of kind `InvalidData`, with the [`TokenError`] inside, if the file holds no token storage.
         source: std::io::Error,
     },
-    /// The bytes are no token storage, or more than 4 MiB; the text says why.
+    /// The bytes are no token storage, or bytes or a file have more than 4 MiB; the text says what is wrong.
     #[error("not a token storage: {0}")]
     Malformed(&'static str),
     /// The token storage has a format, with this number, that this library does not know.

@@ -5,11 +5,13 @@ use crate::conf::ConfError;
 use crate::login::LoginError;
 use crate::rpc::{CallError, is_class};
 
-/// The reason why a request to YARN failed.
+/// The reason why a request to YARN failed: a call or the configuration or login for it, a queue or size that the cluster
+/// does not have, an application that ended, or a node's refusal of a container.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
-    /// A call to a ResourceManager or NodeManager failed, after all tries.
+    /// A call to a ResourceManager or NodeManager failed after all tries that the configuration allows, or with an exception
+    /// of the server's that is not tried again.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The configuration could not be read, lacks a property, or has a wrong value.
@@ -18,7 +20,8 @@ pub enum YarnError {
     /// The user could not be determined or logged in, or has no way to authenticate at a server.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// There is no queue of this name, or it is no leaf, and only leaves take applications.
+    /// There is no queue of this name, or it is no leaf, and only leaves take applications; found by
+    /// [`YarnClient::check_queue`](super::YarnClient::check_queue).
     #[error("no queue '{queue}' to submit to; there are: {}", .there_are.join(", "))]
     Queue {
         /// The queue that was asked for.
@@ -26,7 +29,8 @@ pub enum YarnError {
         /// The leaves, by their full paths.
         there_are: Vec<String>,
     },
-    /// The queue's short name fits several queues; a full path is needed.
+    /// The queue's short name fits several leaf queues; a full path is needed. Found by
+    /// [`YarnClient::check_queue`](super::YarnClient::check_queue).
     #[error("queue '{queue}' could be any of: {}", .candidates.join(", "))]
     QueueAmbiguous {
         /// The queue that was asked for.
@@ -34,13 +38,15 @@ pub enum YarnError {
         /// Full paths of all queues that the name fits.
         candidates: Vec<String>,
     },
-    /// The queue is stopped, so that it takes no applications.
+    /// The queue is stopped or draining, so that it takes no applications; found by
+    /// [`YarnClient::check_queue`](super::YarnClient::check_queue).
     #[error("queue '{queue}' is stopped")]
     QueueStopped {
         /// The queue's full path.
         queue: String,
     },
-    /// More of a resource is asked for than a container of this cluster may have.
+    /// More of a resource is asked for than a container of this cluster may have; found by `Resource::check`, which asks no
+    /// server.
     #[error(
         "{wanted} {resource} for one container are more than the cluster's maximum of {maximum}"
     )]
@@ -52,12 +58,13 @@ pub enum YarnError {
         /// The largest amount that a container may have.
         maximum: i64,
     },
-    /// The application ended before it was accepted, for example because it was refused or killed.
+    /// The application that [`YarnClient::submit`](super::YarnClient::submit) waited for failed or was killed, for example
+    /// because the scheduler refused it.
     #[error("{application} is {state:?}: {diagnostics}")]
     Ended {
         /// The application that was waited for.
         application: ApplicationId,
-        /// The application's state.
+        /// The application's state: `Failed` or `Killed`.
         state: YarnApplicationState,
         /// The reason, in YARN's words.
         diagnostics: String,
@@ -67,19 +74,20 @@ pub enum YarnError {
     Container {
         /// The container that the request was about.
         id: ContainerId,
-        /// The class of the exception.
+        /// The exception's Java class; empty if the node gave none.
         class: String,
         /// The exception's message, as the node sent it.
         message: String,
     },
-    /// A ResourceManager's host name resolves to no address, and a token's service must name the address.
+    /// A ResourceManager's host name resolves to no address, and the service of a new delegation token must name the
+    /// address. The ResourceManager has issued the token already; it is lost.
     #[error("no address of {host} for a token's service")]
     Address {
         /// Host name that resolves to no address.
         host: String,
     },
-    /// A server's response lacks a part that it must have, or a value that the caller gave does, such as a container
-    /// without a node.
+    /// A server's response lacks a part that it must have, such as the queue that was asked for if there is none; or a value
+    /// that the caller gave does, such as a container without a node.
     #[error("the response to {method} has no {field}")]
     Incomplete {
         /// Name of the remote method that was called.

@@ -71,8 +71,9 @@ impl NmClient {
     /// prepare the container: its sub-state (`ContainerStatus`) says when it runs.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] and the node's reason; `YarnError::Call` if the node does not answer after
-    /// all tries, or for its exception; `YarnError::Incomplete` for a container without a node.
+    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call`
+    /// if the node does not answer after all tries (the container may have been started then), or for its exception;
+    /// `YarnError::Incomplete` for a container without a node.
     pub async fn start(
         &self,
         container: &Container,
@@ -94,8 +95,8 @@ impl NmClient {
     /// Asks a node for the state of one of its containers; `token` is the node's NMToken.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
-    /// answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know the container (any more); `YarnError::Call` if the
+    /// node does not answer after all tries, or for its exception; `YarnError::Incomplete` for an answer without a state.
     pub async fn status(
         &self,
         node: &NodeId,

@@ -137,8 +137,9 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
 }
 
 /// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and
-/// `yarn.client.failover-…`: with one ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with
-/// several by turning to another one.
+/// `yarn.client.failover-…`: with one ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with several
+/// by turning to the next one, `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into
+/// `yarn.resourcemanager.connect.max-wait.ms`.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for properties of the wrong type.

@@ -15,10 +15,10 @@ use std::{
     time::Duration,
 };
 
-/// Longest wait for anything that should take seconds at most, on a busy machine.
+/// Longest wait for anything that should take seconds at most, on a busy machine; after it a run fails.
 pub const WITHIN: Duration = Duration::from_secs(90);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Set when the campaign is to end, by a signal.
+/// True once a signal has asked the campaign to end: the next wait of [`Cluster::until`] fails, and the run's processes are killed.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A JobManager and its ports, which a successor on its place takes over.
@@ -29,7 +29,7 @@ struct JobManager {
     rest_port: u16,
 }
 
-/// The processes of a run.
+/// The processes of a run: JobManagers with high availability in a directory, and TaskManagers. Dropping it kills all of them.
 pub struct Cluster {
     bins: PathBuf,
     folder: PathBuf,
@@ -114,7 +114,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns the first answer that a JobManager gives.
+    /// Asks the JobManagers' REST endpoints one after the other, and returns the first answer; `None` if `question` returns `None` for all.
     pub fn ask<T>(&self, mut question: impl AsyncFnMut(RestClient) -> Option<T>) -> Option<T> {
         self.jobmanagers.iter().find_map(|jobmanager| {
             let timeouts = ClientTimeouts::default();
@@ -123,10 +123,10 @@ impl Cluster {
         })
     }
 
-    /// Looks repeatedly until there is a value.
+    /// Calls `look` every 10 ms until it returns a value; blocks the thread.
     ///
     /// # Errors
-    /// There is none `within` the time, or the campaign is to end.
+    /// There is no value `within` the time, or the campaign is to end ([`INTERRUPTED`]); the text names `what` was waited for.
     pub fn until<T>(
         &mut self,
         what: &str,
@@ -144,10 +144,10 @@ impl Cluster {
         }
     }
 
-    /// Uploads and runs a program; returns the job's id.
+    /// Uploads the program of this name and runs it, repeatedly until a JobManager accepts it; returns the job's id.
     ///
     /// # Errors
-    /// No JobManager accepts it in time.
+    /// No JobManager accepts it within [`WITHIN`].
     pub fn submit(&mut self, program: &str, args: &[String], parallelism: u32) -> Result<String> {
         let program = self.bins.join(program);
         let request = JarRequest {
@@ -163,7 +163,7 @@ impl Cluster {
         })
     }
 
-    /// Returns a job's status; `None` while no JobManager knows it.
+    /// Returns a job's status, such as `RUNNING`; `None` while no JobManager answers or knows the job.
     pub fn status(&self, job: &str) -> Option<String> {
         self.ask(async |client| client.job_status(job).await.ok().map(|status| status.status))
     }
@@ -171,7 +171,7 @@ impl Cluster {
     /// Waits until a job is FINISHED.
     ///
     /// # Errors
-    /// It ends otherwise, or not in time.
+    /// It is FAILED or CANCELED, or not at its end within [`WITHIN`].
     pub fn await_finished(&mut self, job: &str) -> Result<()> {
         let end = self.until(&format!("job {job} is FINISHED"), WITHIN, |cluster| {
             let status = cluster.status(job)?;
@@ -184,13 +184,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns how many lines of the JobManagers' logs contain all of the texts.
+    /// Returns how many lines of the logs of all JobManagers of the run, killed ones included, contain all of the texts.
     pub fn logged(&self, texts: &[&str]) -> usize {
         let has_all = |line: &&str| texts.iter().all(|text| line.contains(text));
         self.logs.iter().map(|log| read(log).lines().filter(has_all).count()).sum()
     }
 
-    /// Returns the program hosts of all TaskManagers.
+    /// Returns the process ids of the program hosts of all TaskManagers.
     pub fn hosts(&self) -> Vec<i32> {
         self.taskmanagers.iter().flat_map(|process| children(process.pid())).collect()
     }
@@ -236,7 +236,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Checks that no process has ended by itself.
+    /// Checks that none of the cluster's present processes has ended by itself.
     ///
     /// # Errors
     /// One has; the error names its log.

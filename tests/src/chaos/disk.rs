@@ -22,7 +22,7 @@ use std::{
 const SIZE: &str = "size=64m";
 const BALLAST_PIECE: usize = 1 << 20;
 
-/// A disk that can be slow and full. Dropping it unmounts it.
+/// A disk of 64 MiB in memory that can hang and be full. Dropping it unmounts it and loses its content.
 #[derive(Debug)]
 pub struct Disk {
     memory: PathBuf,
@@ -31,7 +31,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts the disk in a folder, with the program `passthrough_fs` of the folder `bins`.
+    /// Mounts the disk below a folder, with the program `passthrough_fs` of the folder `bins`, and waits until it answers. Needs root and
+    /// `/dev/fuse`.
     ///
     /// # Errors
     /// The error says which of the two file systems cannot be mounted, and what it needs.
@@ -70,12 +71,12 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Returns the folder whose operations can be slowed down and refused.
+    /// Returns the folder at which the disk is mounted: what happens there can be made to hang or to fail for lack of room.
     pub fn path(&self) -> &Path {
         &self.through
     }
 
-    /// Stops every operation on the disk until [`Disk::go_on`].
+    /// Makes every operation on the disk hang until [`Disk::go_on`].
     ///
     /// # Errors
     /// The process of the file system has ended.
@@ -93,10 +94,10 @@ impl Disk {
         kill(self.pid(), Signal::SIGCONT).context("passthrough_fs has ended")
     }
 
-    /// Fills the disk to the last byte.
+    /// Fills the disk to the last byte with a file of its own: writes fail for lack of room until [`Disk::make_room`].
     ///
     /// # Errors
-    /// Writing fails otherwise than by a lack of room.
+    /// Writing the file fails otherwise than by a lack of room.
     pub fn fill(&self) -> Result<()> {
         let mut ballast = File::create(self.ballast())?;
         let mut piece = vec![0_u8; BALLAST_PIECE];
@@ -113,10 +114,10 @@ impl Disk {
         }
     }
 
-    /// Makes room again.
+    /// Makes room again after [`Disk::fill`], by deleting its file.
     ///
     /// # Errors
-    /// The ballast cannot be deleted.
+    /// The file cannot be deleted, for example because the disk was not filled.
     pub fn make_room(&self) -> Result<()> {
         fs::remove_file(self.ballast()).context("cannot delete the ballast")
     }

@@ -19,26 +19,27 @@ const LATE_BY_MS: i64 = 5_000;
 /// Limits are below this number, readings below twice of it.
 const LIMIT_MAX: u64 = 500;
 
-/// The shape of a run's job.
+/// The shape of a chaos run's job, drawn from a seed: how much data its sources have and how it is keyed and windowed. From it follow all
+/// records and all lines that the job has to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
-    /// The seed that the data is made of.
+    /// The seed of which the shape and all records are drawn.
     pub seed: u64,
     /// Subtasks of every operator, except the sources of limits and clicks, which have one.
     pub parallelism: u32,
     /// Number of splits of the readings.
     pub splits: u64,
-    /// Readings in a split.
+    /// Number of readings in each split.
     pub per_split: u64,
-    /// Number of keys.
+    /// Number of keys of all three kinds of records, from 0 on.
     pub keys: u64,
-    /// Length in milliseconds of the windows over readings.
+    /// Length in milliseconds (event time) of the windows over readings.
     pub window_ms: i64,
     /// Number of limits, the records of the broadcast stream.
     pub limits: u64,
     /// Number of clicks; some are followed by a late one.
     pub clicks: u64,
-    /// Every so many-th click is followed by a late one.
+    /// Every so many-th click is followed by a late one, except near the beginning: see [`Mix::late_click`].
     pub late_every: u64,
 }
 
@@ -47,16 +48,16 @@ pub struct Mix {
 pub struct Fact {
     /// Event time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Number of the record in its source.
+    /// Number of the record among those of its kind, from 0 on; a late click has the number of the click that it follows.
     pub id: u64,
-    /// Key of the record.
+    /// Key of the record, below [`Mix::keys`].
     pub key: u64,
-    /// The number that is added up or compared.
+    /// The number that is added up and compared (reading) or compared with (limit); 0 for a click.
     pub value: u64,
 }
 
 impl Mix {
-    /// Draws the shape of a run's job.
+    /// Draws the shape of a run's job from its seed: the same for the same seed.
     pub fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let clicks = random.random_range(120..200);
@@ -73,40 +74,41 @@ impl Mix {
         }
     }
 
-    /// Returns the number of readings.
+    /// Returns the number of readings in all splits.
     pub fn readings(&self) -> u64 {
         self.splits * self.per_split
     }
 
-    /// Returns a reading. Event times rise with the numbers.
+    /// Returns the reading number `id`, from 0 on. Its event time is `id` times 10 ms.
     pub fn reading(&self, id: u64) -> Fact {
         let drawn = mixed(self.seed, 1, id);
         let at_ms = ms(id) * READING_MS;
         Fact { at_ms, id, key: drawn % self.keys, value: (drawn >> 32) % (2 * LIMIT_MAX) }
     }
 
-    /// Returns a limit. The limits' times are spread over those of the readings, and rise with the numbers.
+    /// Returns the limit number `id`, from 0 on, which holds for its key from its time on. Limits' times are spread over those of the
+    /// readings, and do not fall with the numbers.
     pub fn limit(&self, id: u64) -> Fact {
         let drawn = mixed(self.seed, 2, id);
         let at_ms = ms(id * self.readings() / self.limits.max(1)) * READING_MS;
         Fact { at_ms, id, key: drawn % self.keys, value: (drawn >> 32) % LIMIT_MAX }
     }
 
-    /// Returns a click. Event times rise with the numbers.
+    /// Returns the click number `id`, from 0 on. Its event time is `id` times 100 ms.
     pub fn click(&self, id: u64) -> Fact {
         let drawn = mixed(self.seed, 3, id);
         Fact { at_ms: ms(id) * CLICK_MS, id, key: drawn % self.keys, value: 0 }
     }
 
-    /// Returns the late click that follows the click `id`, if one does. Its window has ended when the watermark has reached the
-    /// time of the click `id`.
+    /// Returns the late click that follows the click `id`, 5 s of event time earlier; `None` unless `id` is a multiple of `late_every` and
+    /// the click is later than 10 s. Its window has ended when the watermark has reached the time of the click `id`.
     pub fn late_click(&self, id: u64) -> Option<Fact> {
         let click = self.click(id);
         let is_late = click.at_ms > 2 * LATE_BY_MS && id.is_multiple_of(self.late_every.max(1));
         is_late.then(|| Fact { at_ms: click.at_ms - LATE_BY_MS, ..click })
     }
 
-    /// Computes what the job commits: all lines, sorted.
+    /// Computes, without Flott, all lines that the job has to commit by its end, sorted; none of them is there twice.
     pub fn expected(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut limits: BTreeMap<(u64, i64), u64> = BTreeMap::new();
@@ -145,13 +147,13 @@ impl Mix {
     }
 }
 
-/// Makes a line of the result: what it is, and numbers.
+/// Makes a line of the job's result: what it is, such as `sum`, and numbers, with blanks between them.
 pub fn line<const N: usize>(what: &str, numbers: [u64; N]) -> String {
     let numbers = numbers.map(|number| number.to_string()).join(" ");
     format!("{what} {numbers}")
 }
 
-/// Returns an event time or the number of a window as a number of a line; neither is negative.
+/// Returns an event time, or the number of a window, as a number of a `line`; 0 for a negative one, which there is not.
 pub fn at(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

@@ -12,7 +12,7 @@ const POINTS: u64 = 3;
 /// Keeps the plan's numbers apart from those of the mix, which are drawn from the same seed.
 const SALT: u64 = 0x0063_6861_6f73;
 
-/// The process that is killed.
+/// The kind of process that a step of a run kills by SIGKILL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Victim {
     /// The program host: at a point the one that waits there.
@@ -20,7 +20,7 @@ pub enum Victim {
     /// A TaskManager: at a point that of the waiting host. The point of the enumerator is in a host of the JobManager, which is
     /// killed then.
     TaskManager,
-    /// The JobManager that leads.
+    /// The JobManager that leads the job; another one is started, or a standby takes over.
     JobManager,
 }
 
@@ -37,31 +37,32 @@ impl Victim {
     }
 }
 
-/// The fault of the disk with the directory of checkpoints.
+/// A fault of the disk with the directory of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
-    /// Every operation hangs for that many milliseconds.
+    /// Every operation on the disk hangs until that many milliseconds have passed, once.
     Slow(u64),
-    /// The disk has no room until a checkpoint has failed for it.
+    /// The disk has no room until a checkpoint of the job has failed for it.
     Full,
 }
 
-/// One step of a run.
+/// One step of a run, done after the step before it: a wait, a kill, a fault of the disk, or the end of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Waits until that many more checkpoints are complete.
+    /// Waits until that many more checkpoints of the job are complete.
     Checkpoints(usize),
-    /// Kills a process, wherever it is in its work.
+    /// Kills a process, wherever it is in its work; another one takes its place.
     Kill(Victim),
-    /// Kills when a process has come to the point.
+    /// Arms the point and kills the victim when a process waits there. If none comes within 15 s, nothing is killed.
     KillAt(Point, Victim),
     /// Makes the disk of the checkpoints slow or full for a while.
     Disk(DiskFault),
-    /// Lets the job read the rest of its input, as soon as it has completed that many checkpoints.
+    /// Lets the job read the rest of its input, as soon as it has completed that many checkpoints in all; arms the final checkpoint's point
+    /// before that.
     OpenGate(usize),
 }
 
-/// Everything that a seed decides about one run.
+/// Everything that a seed decides about one chaos run besides the job itself (its `Mix`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// True: a standby JobManager takes over. False: the killed one is started again.
@@ -71,7 +72,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Draws a run. Two seeds in a row aim at all points between them.
+    /// Draws a run from its seed: three kills at points, three anywhere, a slow and a full disk, and a kill at the final checkpoint. Two
+    /// seeds in a row aim at all points between them.
     pub fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ SALT);
         let mut points: Vec<Point> = {

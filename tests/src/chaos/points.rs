@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// A place in the life of a job at which a process can be made to wait for its end.
+/// A named place in the life of the chaos job at which a process can be made to wait, so that the campaign kills it right there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
     /// A writer has prepared its records for a commit, and has not acknowledged the checkpoint.
@@ -30,10 +30,10 @@ pub enum Point {
 }
 
 impl Point {
-    /// All points that can be reached before the end of the input.
+    /// All points that a job can reach before the end of its input; every seed aims at three of them.
     pub const BEFORE_END: [Self; 5] =
         [Self::Prepared, Self::BeforeCommit, Self::Committed, Self::Restore, Self::EnumeratorPush];
-    /// All points at which a process can be killed.
+    /// All points, that of the final checkpoint included.
     pub const ALL: [Self; 6] = [
         Self::Prepared,
         Self::BeforeCommit,
@@ -43,7 +43,7 @@ impl Point {
         Self::FinalCheckpoint,
     ];
 
-    /// Returns the point's name in files and in what is printed.
+    /// Returns the point's name in files and in what is printed, such as `before-commit`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prepared => "prepared",
@@ -56,23 +56,24 @@ impl Point {
     }
 }
 
-/// Maximum time a process waits at a point if nothing kills it or lets it go on.
+/// Time after which a process goes on that waits at a point, if nothing has killed it or let it go on.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The points as a process of the job sees them.
+/// The points as a process of the chaos job sees them: it waits at those that the campaign has armed in a folder.
 #[derive(Debug, Clone)]
 pub struct Points {
     folder: Option<PathBuf>,
 }
 
 impl Points {
-    /// Returns the points of a folder; without one no point is ever armed.
+    /// Returns the points of a folder that the campaign and the job share; with `None` no point is ever armed.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder }
     }
 
-    /// Waits at a point if it is armed. Blocks the thread meanwhile.
+    /// Waits at a point if it is armed and this is the first process that comes to it; otherwise returns at once. The wait tells the
+    /// campaign this process's id, blocks the thread, and ends with [`release`] or after [`LONGEST_WAIT`].
     pub fn reach(&self, point: Point) {
         let Some(folder) = &self.folder else { return };
         let hit = folder.join(format!("hit.{}.{}", point.name(), std::process::id()));
@@ -93,27 +94,27 @@ fn armed(point: Point) -> String {
     format!("armed.{}", point.name())
 }
 
-/// Arms a point: the next process that comes to it waits there.
+/// Arms a point in a folder: the next process that comes to it waits there; later ones go on.
 ///
 /// # Errors
-/// The file cannot be created.
+/// The file that arms the point cannot be created.
 pub fn arm(folder: &Path, point: Point) -> io::Result<()> {
     fs::write(folder.join(armed(point)), "")
 }
 
-/// Disarms a point. Returns false if a process has come to it in the meantime.
+/// Disarms a point, so that no process waits there. Returns false if it was not armed any more: a process has come to it in the meantime.
 pub fn disarm(folder: &Path, point: Point) -> bool {
     fs::remove_file(folder.join(armed(point))).is_ok()
 }
 
-/// Returns the id of the process that waits at a point.
+/// Returns the id of the process that has come to a point and was not released, even if it has ended since; `None` if there is none.
 pub fn waiting(folder: &Path, point: Point) -> Option<i32> {
     let prefix = format!("hit.{}.", point.name());
     let names = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.to_str()?.strip_prefix(&prefix)?.parse().ok()).next()
 }
 
-/// Lets the process go on that waits at a point, if it lives.
+/// Lets the process `pid` go on that waits at a point, and forgets it; harmless if the process has ended.
 pub fn release(folder: &Path, point: Point, pid: i32) {
     // The file is absent if the folder is.
     let _ = fs::remove_file(folder.join(format!("hit.{}.{pid}", point.name())));

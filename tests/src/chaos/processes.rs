@@ -13,7 +13,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A process with its log.
+/// A process of the campaign, with its log file. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -48,11 +48,11 @@ impl Process {
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
-    /// Returns what the process has written to its log so far.
+    /// Returns what the process has written to its log so far; empty if that cannot be read.
     pub fn log(&self) -> String {
         read(&self.log)
     }
-    /// Returns the file of the log.
+    /// Returns the path of the log file, which gets the process's standard output and error.
     pub fn log_file(&self) -> &Path {
         &self.log
     }
@@ -64,17 +64,17 @@ impl Drop for Process {
     }
 }
 
-/// Returns the text of a log file.
+/// Returns the text of a log file, malformed UTF-8 replaced; empty if the file cannot be read.
 pub fn read(log: &Path) -> String {
     fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Kills a process by SIGKILL. Returns false if it has ended.
+/// Kills a process by SIGKILL, without waiting for its end. Returns false if there is none of this id, or it is 1 or less.
 pub fn kill_pid(pid: i32) -> bool {
     pid > 1 && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
 }
 
-/// Returns the id of the process that started this one.
+/// Returns the id of the parent of the process `pid`, from `/proc`; `None` if the process has ended.
 pub fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state parent …`, where the name may contain anything.
@@ -82,7 +82,7 @@ pub fn parent(pid: i32) -> Option<i32> {
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the processes that a process has started and that have not ended.
+/// Returns the ids of the children of the process `pid`, from `/proc`, that have not been waited for; empty if the process has ended.
 pub fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {

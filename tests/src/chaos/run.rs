@@ -29,44 +29,46 @@ const POINT_WITHIN: Duration = Duration::from_secs(15);
 /// Lines that a report shows of those that differ.
 const SHOWN: usize = 5;
 
-/// The settings that all runs of a campaign share.
+/// The settings that all runs of a chaos campaign share, from its command line.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
     pub bins: PathBuf,
     /// True if the disk of the checkpoints becomes slow and full.
     pub disks: bool,
-    /// True if the job's sink breaks two-phase commit.
+    /// True if the job's sink breaks two-phase commit on purpose, so that a run has to fail.
     pub commits_early: bool,
 }
 
-/// The events of a run.
+/// The events of one run that the campaign counts, to show that the faults have really happened.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Processes that were killed, wherever they were.
+    /// Number of processes that were killed, at points or anywhere, by kind.
     pub kills: BTreeMap<Victim, usize>,
-    /// Kills at points.
+    /// Number of kills at points, by point; they are among `kills` too.
     pub hits: BTreeMap<Point, usize>,
-    /// Points that no process came to in time.
+    /// Points that no process came to within 15 s, so that nothing was killed there.
     pub missed: Vec<Point>,
-    /// Times that the disk was slow or full.
+    /// Number of times that the disk was `slow` or `full`, by these words.
     pub disks: BTreeMap<&'static str, usize>,
-    /// Complete checkpoints of the disturbed job.
+    /// Number of checkpoints that the disturbed job has completed, as the JobManagers' logs say.
     pub checkpoints: usize,
-    /// Lines that the job has committed.
+    /// Number of lines that the job has committed, all of them right.
     pub lines: usize,
-    /// True if a standby took over from killed JobManagers.
+    /// True if the run had a standby JobManager, which takes over when the leader is killed; false if a killed one was started again.
     pub has_standby: bool,
 }
 
 impl Seen {
-    /// Returns the number of all kills.
+    /// Returns the number of all kills, those at points included.
     pub fn all_kills(&self) -> usize {
         self.kills.values().sum()
     }
 }
 
-/// Runs a seed in an empty folder. `progress` is called with each step before it is done.
+/// Runs a seed in an empty folder: starts a cluster of real processes, runs the job once undisturbed and once under the plan's kills and
+/// faults, and compares what both have committed with what they must commit. `progress` is called with each step before it is done. All
+/// processes have ended when this returns.
 ///
 /// # Errors
 /// The committed output is not that of the undisturbed job, the job did not finish, the run was too calm to show anything, or

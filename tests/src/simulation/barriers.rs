@@ -17,7 +17,8 @@ type Newest = (CheckpointBarrier, BTreeSet<u32>);
 pub struct Barriers(Arc<Mutex<BTreeMap<(u64, u32), Newest>>>);
 
 impl Barriers {
-    /// Notes that a barrier has passed a source attempt.
+    /// Notes that a barrier has passed a source attempt. It replaces an older barrier of the attempts that are connected with the source;
+    /// one that is older itself is ignored.
     pub fn pass(&self, source: ExecutionAttemptId, barrier: CheckpointBarrier) {
         let mut board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = board

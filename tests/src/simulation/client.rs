@@ -36,18 +36,18 @@ const WORKER_KNOWN_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum time for its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The client, which reaches the cluster from outside.
+/// The client of a run, which reaches the cluster from a host of its own. Clones share connections.
 #[derive(Clone)]
 pub struct Client {
-    /// The client's fabric.
+    /// The client's fabric, by which it calls the cluster's components.
     pub rpc: RpcService,
-    /// Follows who leads which component.
+    /// Follows, from the shared store, which process leads each component.
     pub retrieval: RemoteRetrieval,
     dispatcher: watch::Receiver<Option<LeaderInformation>>,
 }
 
 impl Client {
-    /// Returns a gateway to the published Dispatcher; `None` if none is published.
+    /// Returns a gateway to the Dispatcher that is published as leader now; `None` if none is published. It may have been superseded.
     pub fn gateway(&self) -> Option<Remote<DispatcherGateway>> {
         let leader = self.dispatcher.borrow().clone()?;
         Some(self.rpc.gateway(&leader.address, DispatcherId::from_session(leader.session)))
@@ -131,7 +131,11 @@ impl Client {
     }
 }
 
-/// Runs the client's host.
+/// Runs the client's host: submits and cancels the plan's jobs at their times, lets ghosts and floods call, and 15 s before the end of the
+/// run asks for workers and jobs. What it learns goes to the observer as [`Noticed`] facts.
+///
+/// # Errors
+/// The client's fabric cannot be started. A cluster that does not answer is no error: the invariants judge that.
 pub async fn run(world: World) -> anyhow::Result<()> {
     let (platform, rpc, _) = world.process(CLIENT).await?;
     let election = world.storage.election(&platform, CLIENT);

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// so that this disorder is not mistaken for another fault.
 const LONGEST_MS: u64 = 400;
 
-/// The disorder of one process.
+/// The disorder of one process's calls and answers: holds some back for up to 400 ms, most of them for up to 40 ms.
 #[derive(derive_more::Debug)]
 #[debug("Late({} per mille)", self.per_mille)]
 pub struct Late {
@@ -24,7 +24,8 @@ pub struct Late {
 }
 
 impl Late {
-    /// Returns a disorder that holds back `per_mille` of a thousand calls, drawn from `seed` alone.
+    /// Returns a disorder that holds back `per_mille` (at most 1,000) of a thousand calls and answers, drawn from `seed` alone. Calls that
+    /// were overtaken are counted at `observer`.
     pub fn new(seed: u64, per_mille: u32, observer: Observer) -> Self {
         Self { rng: Mutex::new(ChaCha8Rng::seed_from_u64(seed)), per_mille, observer }
     }

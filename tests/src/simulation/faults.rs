@@ -19,7 +19,7 @@ struct UnderWay {
     fault: Fault,
 }
 
-/// The faults of one run.
+/// Begins and ends the planned faults of one run at their times, and starts processes again that ended by themselves.
 pub struct Faults {
     /// The faults that have not begun, the last one first.
     to_come: Vec<PlannedFault>,
@@ -32,14 +32,15 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Prepares the faults of a plan.
+    /// Prepares the faults of a plan, which must be ordered by time; begins none.
     pub fn of(plan: &Plan) -> Self {
         let mut to_come = plan.faults.clone();
         to_come.reverse();
         Self { to_come, under_way: Vec::new(), down: BTreeMap::new(), ended: BTreeMap::new() }
     }
 
-    /// Brings the hosts and links to where they should be by now.
+    /// Does what is due at the simulation's present time; to be called after each of its steps. Begins faults, aims those at the leader at
+    /// the present one, ends faults, and starts processes that ended by themselves 2 s before. Tells the observer of each fault.
     pub fn apply(&mut self, sim: &mut Sim<'_>, world: &World) {
         let now = sim.elapsed();
         while let Some(fault) = self.to_come.pop_if(|f| f.at <= now) {

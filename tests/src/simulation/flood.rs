@@ -23,7 +23,7 @@ const PER_OVERVIEW: usize = 20;
 /// Maximum time between the planned and the real beginning of a flood.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The numbers of the floods that have begun and not ended.
+/// The floods of calls that have begun and not ended, by the numbers of their faults. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Flood(Arc<Mutex<Vec<u64>>>);
 
@@ -32,17 +32,18 @@ impl Flood {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a flood, for the fault of this number.
+    /// Begins a flood, for the fault of this number: within half a second [`Flood::run`] starts to call.
     pub fn begin(&self, number: u64) {
         self.with(|floods| floods.push(number));
     }
 
-    /// Ends the flood of this number.
+    /// Ends the flood of the fault of this number; calls under way go on.
     pub fn end(&self, number: u64) {
         self.with(|floods| floods.retain(|flood| *flood != number));
     }
 
-    /// Makes the calls of the current flood, for as long as the run lasts.
+    /// Makes the calls of the floods, for as long as the run lasts: while there is one, 100 calls a second to the leading ResourceManager,
+    /// and some to the Dispatcher. The first refusal by a full mailbox observes the fault.
     pub async fn run(self, client: Client, observer: Observer) {
         let managers = client.retrieval.watch(Component::ResourceManager);
         loop {

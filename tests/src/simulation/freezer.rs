@@ -18,7 +18,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// The frozen hosts of a run.
+/// Freezes and thaws the processes of a run, by host. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Freezer(Arc<Mutex<BTreeMap<String, State>>>);
 
@@ -28,12 +28,13 @@ impl Freezer {
         f(hosts.entry(host.to_owned()).or_default())
     }
 
-    /// Freezes a host's process, or one that starts while the host is frozen.
+    /// Freezes a host's process, as SIGSTOP would: its tasks stand still, its clock and sockets go on. A process that starts on the host
+    /// meanwhile is frozen as well. Counts: each call needs its [`Freezer::thaw`].
     pub fn freeze(&self, host: &str) {
         self.with(host, |s| s.faults += 1);
     }
 
-    /// Undoes one [`Freezer::freeze`]; the process goes on after the last one.
+    /// Undoes one [`Freezer::freeze`] of the host; the process goes on after the last one, and then does at once all that is due.
     pub fn thaw(&self, host: &str) {
         let waker = self.with(host, |s| {
             s.faults = s.faults.saturating_sub(1);
@@ -49,7 +50,10 @@ impl Freezer {
         })
     }
 
-    /// Runs a process with all tasks that it spawns; they end with the process.
+    /// Runs the process of a host, with all local tasks that it spawns, so that it can be frozen; these tasks end with the process.
+    ///
+    /// # Errors
+    /// The process's task panicked.
     pub async fn run<T: 'static>(
         &self,
         host: &str,

@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// A job that nobody has submitted.
 const NO_JOB: JobId = JobId(u128::MAX);
 
-/// Lets every leader of the run come back once it is superseded.
+/// Starts tasks that, whenever a Dispatcher, ResourceManager or JobMaster of `jobs` is superseded, make a call in the session of the old
+/// leader, as one that was frozen meanwhile would: it must change nothing, and invariants judge that. They end with the client's host.
 pub fn raise(world: &World, client: &Client, jobs: &[JobId]) {
     tokio::task::spawn_local(dispatchers(world.clone(), client.clone()));
     tokio::task::spawn_local(resource_managers(client.clone()));
@@ -104,7 +105,7 @@ async fn job_masters(client: Client, job_id: JobId) {
     }
 }
 
-/// Returns a gateway to a ResourceManager.
+/// Returns a gateway to the ResourceManager that `leader` describes, in that session.
 pub fn manager_at(client: &Client, leader: &LeaderInformation) -> Remote<ResourceManagerGateway> {
     client.rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session))
 }

@@ -34,32 +34,32 @@ const PORT: &str = "6123";
 /// Interval at which a host without a worker checks whether it is to run one.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The parts of a run that all hosts share and that outlive them.
+/// The parts of a run that all simulated hosts share and that outlive them: plan, storage, observer, and the means of the faults.
 #[derive(Debug, Clone)]
 pub struct World {
     /// Plan of the run.
     pub plan: Arc<Plan>,
-    /// The broken rule, if any.
+    /// The rule of the control plane that is broken in all processes; [`Mutation::None`] for none.
     pub mutation: Mutation,
-    /// Observer that records every message and fact.
+    /// Observer that records every call and fact.
     pub observer: Observer,
-    /// The store of leaders and job logs.
+    /// The object store of all hosts, with the election's records, job logs, checkpoints and copies of programs.
     pub storage: SharedStorage,
-    /// Starts workers, in runs whose ResourceManager is active.
+    /// The external resource system, which starts TaskManagers in runs whose ResourceManager is active.
     pub system: ExternalSystem,
-    /// Stops processes for a while.
+    /// Stops processes as a whole for a while, and continues them.
     pub freezer: Freezer,
     /// Connections of all hosts, to be reset by faults.
     pub connections: Connections,
-    /// Makes program hosts crash.
+    /// The program host doubles of all hosts; makes those of a process crash.
     pub programs: Programs,
-    /// Makes the client call too often.
+    /// The floods: while there is one, the client makes too many calls.
     pub flood: Flood,
     starts: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
 impl World {
-    /// Creates the world at the beginning of a run.
+    /// Creates the world at the beginning of a run, with an empty store and no process.
     pub fn new(plan: Plan, mutation: Mutation, observer: Observer) -> Self {
         Self {
             system: ExternalSystem::new(plan.seed, observer.clone()),
@@ -83,8 +83,11 @@ impl World {
         *start
     }
 
-    /// Returns the platform and fabric of a process that starts on a host now, and the number of
-    /// its start.
+    /// Begins a process on a host: counts its start, tells the observer of it, and starts its fabric on port 6123. Returns the process's
+    /// platform (whose randomness follows from seed, host and start), its fabric, and the number of the start, from 1.
+    ///
+    /// # Errors
+    /// The fabric cannot listen.
     pub async fn process(&self, host: &str) -> anyhow::Result<(Platform, RpcService, u32)> {
         let start = self.start_of(host);
         let mut seed = self.plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(start);
@@ -155,7 +158,7 @@ impl World {
     }
 }
 
-/// Returns the resources of each TaskManager.
+/// Returns the resources of each TaskManager: one core, 576 MiB, [`SLOTS_PER_WORKER`] slots.
 pub fn worker_spec() -> WorkerResourceSpec {
     WorkerResourceSpec {
         cpu_millis: 1_000,
@@ -167,7 +170,11 @@ pub fn worker_spec() -> WorkerResourceSpec {
     }
 }
 
-/// Runs a JobManager on a host until it ends by itself.
+/// Runs a JobManager on a simulated host until it reports a fatal error, which is noted in the trace and counted; the fault injector then
+/// starts it again. With an active plan its ResourceManager requests workers from [`World::system`].
+///
+/// # Errors
+/// The process cannot be started. A fatal error later on is none.
 pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
     let process = world.process(&host).await?;
     let rpc = process.1.clone();
@@ -210,7 +217,11 @@ fn note_end(world: &World, host: &str, why: &str) {
     }
 }
 
-/// Runs a TaskManager on a host until it ends by itself.
+/// Runs a TaskManager on a simulated host until it reports a fatal error, is released, or its container is gone; the reason is noted in the
+/// trace and counted. With an active plan it starts only once the external system wants a worker on this host, and tells it of the end.
+///
+/// # Errors
+/// The process cannot be started. A later end is no error.
 pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
     let wanted = loop {
         if !world.plan.active {

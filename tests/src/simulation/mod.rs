@@ -37,20 +37,21 @@ use std::time::Duration;
 /// The step of virtual time: the finest difference that a run distinguishes.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The result of a run.
+/// The result of one simulated run: what broke, what happened how often, and the trace's hash.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
-    /// The trace's hash: equal for equal runs.
+    /// The trace's hash, 16 hexadecimal digits: equal for equal runs.
     pub trace: String,
-    /// Invariants that did not hold.
+    /// The breaks of invariants, in the order in which they were found, and panics last; empty if all held.
     pub violations: Vec<Violation>,
-    /// Number of faults of each kind that were begun.
+    /// Number of faults that were begun, by [`Fault::kind`](plan::Fault::kind), whether a component observed them or not.
     pub begun: BTreeMap<&'static str, u64>,
-    /// All counts; a fault is counted only if a component observed it.
+    /// All counts by what was counted, such as `elections`, `calls` or a fault's kind; a fault is counted only if a component observed
+    /// it.
     pub counts: BTreeMap<&'static str, u64>,
-    /// The trace itself, if it was to be kept.
+    /// The lines of the trace with [`Trace::Kept`]; otherwise empty.
     pub lines: Vec<String>,
 }
 
@@ -59,16 +60,18 @@ thread_local! {
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes a panic on this thread. The process's panic hook must call it: a panic in any actor of a
-/// run is a violation.
+/// Notes the text of a panic on this thread, for the [`run`] on it, which makes a violation `no_panic` of each. The process's panic
+/// hook must call it.
 pub fn note_panic(what: String) {
     PANICS.with_borrow_mut(|panics| panics.push(what));
 }
 
-/// Runs a seed. `stop_at_first` ends with the first violation.
+/// Simulates the run of a seed on this thread, in virtual time: draws its [`Plan`], starts the real actors on simulated hosts, applies the
+/// faults, and lets all invariants judge. `mutation` breaks a rule of the control plane, `trace` says what becomes of the trace. With
+/// `stop_at_first` the run ends at the first violation. Violations are in the outcome; they are no error.
 ///
 /// # Errors
-/// The run itself could not be set up or a host failed in a way that no process would.
+/// The run itself could not be set up, or a host failed in a way that no process would; there is no outcome then.
 pub fn run(
     seed: u64,
     mutation: Mutation,
@@ -129,7 +132,7 @@ pub fn run(
     })
 }
 
-/// Seeds that once found something that was then put right, and what.
+/// Seeds that once found a fault that was then put right, each with the fault in words. Large simulations run them beside their own seeds.
 pub const RECORDED: &[(u64, &str)] = &[
     (
         39,

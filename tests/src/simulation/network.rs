@@ -27,7 +27,7 @@ struct Dialled {
     line: Weak<Line>,
 }
 
-/// All connections of a run, with the hosts at both ends.
+/// All connections of a run between simulated hosts, so that faults can reset them. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Connections(Arc<Mutex<Vec<Dialled>>>);
 
@@ -36,7 +36,8 @@ impl Connections {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Resets every connection between two hosts. Returns false if there was none.
+    /// Resets every connection between two hosts that is open now: reads and writes on the side that connected fail. Returns false if there
+    /// was none.
     pub fn reset(&self, a: &str, b: &str) -> bool {
         let lines: Vec<Arc<Line>> = self.with(|all| {
             all.retain(|dialled| dialled.line.strong_count() > 0);
@@ -51,7 +52,7 @@ impl Connections {
         !lines.is_empty()
     }
 
-    /// Returns the network of a host.
+    /// Returns the network by which a host connects and listens: turmoil's, whose outgoing connections can be reset here.
     pub fn network_of(&self, host: &str) -> Arc<dyn Network> {
         Arc::new(HostNetwork { connections: self.clone(), host: host.to_owned() })
     }

@@ -8,7 +8,7 @@ use model::{
 use std::collections::BTreeMap;
 use storage::jobs::LogId;
 
-/// The checkpoint that something is restored from, as its state names it.
+/// The checkpoint that a task or coordinator is restored from, as the state that it was given names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restored {
     /// There is no state: the task starts from the beginning.
@@ -19,10 +19,10 @@ pub enum Restored {
     Mixed,
 }
 
-/// A fact that is noticed outside of the cluster.
+/// A fact that is noticed outside of the cluster, by the client, a program host double or the shared store; invariants judge it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noticed {
-    /// A job is to be submitted.
+    /// The client will submit a job, at its planned time.
     JobWanted {
         /// Job that the fact is about.
         job_id: JobId,
@@ -35,56 +35,56 @@ pub enum Noticed {
     },
     /// An attempt has ended by itself, and successfully, in its program host.
     AttemptFinished {
-        /// Execution attempt that the message concerns.
+        /// Execution attempt that the fact is about.
         attempt: ExecutionAttemptId,
     },
-    /// A new record appears in a job's log.
+    /// A new record appears in a job's log in the shared store.
     Recorded {
-        /// Job that the message concerns.
+        /// Job whose log it is.
         job_id: JobId,
-        /// Log that the pointer was appended to.
+        /// Log of the job that the record was appended to; a job that is submitted again gets another one.
         log: LogId,
-        /// The record's number.
+        /// The record's number in the log.
         number: u64,
-        /// The leader that wrote it.
+        /// The session of the Dispatcher that wrote the record.
         session: LeaderSession,
-        /// True if the record is the job's result.
+        /// True if the record is the job's result, so that the job has ended.
         result: bool,
         /// The number of the complete checkpoint, if the record is the pointer of one.
         checkpoint: Option<u64>,
         /// The job's program, if the record is its graph.
         program: Option<ContentHash>,
     },
-    /// The metadata of a checkpoint is stored.
+    /// The metadata of a checkpoint is stored; the checkpoint is complete only once its pointer is in the job's log.
     MetadataStored {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The hash of the metadata.
+        /// The SHA-256 hash of the metadata.
         content: ContentHash,
     },
-    /// The metadata of a checkpoint is deleted.
+    /// The metadata of a checkpoint is deleted from the shared store.
     MetadataDropped {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
         /// The number of the checkpoint.
         checkpoint: u64,
     },
-    /// A task is deployed in a program host.
+    /// A task is deployed in a program host, with or without state.
     TaskRestored {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
-        /// Execution attempt that the message concerns.
+        /// Execution attempt that the fact is about.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deploys it.
         job_master: LeaderSession,
         /// Checkpoint that the task's state comes from.
         from: Restored,
     },
-    /// The coordinators of a job are started.
+    /// The coordinators of a job are started in a program host, with or without states.
     CoordinatorsRestored {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
         /// The JobMaster that starts them.
         job_master: LeaderSession,
@@ -93,9 +93,9 @@ pub enum Noticed {
     },
     /// A barrier has passed a task, and the task acknowledges the checkpoint from now on.
     TaskAcknowledges {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
-        /// Execution attempt that the message concerns.
+        /// Execution attempt that the fact is about.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deployed it.
         job_master: LeaderSession,
@@ -104,60 +104,60 @@ pub enum Noticed {
         /// True if the task ends with the checkpoint.
         last: bool,
     },
-    /// A task that has not ended is told that a checkpoint is complete.
+    /// A task that has not ended is told by its JobMaster that a checkpoint is complete.
     CompletionHeard {
-        /// Job that the message concerns.
+        /// Job that the fact is about.
         job_id: JobId,
-        /// Execution attempt that the message concerns.
+        /// Execution attempt that the fact is about.
         attempt: ExecutionAttemptId,
         /// The JobMaster that deployed it.
         job_master: LeaderSession,
         /// The number of the checkpoint.
         checkpoint: u64,
     },
-    /// A copy of a program is complete.
+    /// A copy of a job's program in the shared store is complete.
     ProgramKept {
         /// Content hash of the program.
         hash: ContentHash,
         /// Log of the job whose copy it is.
         copy: LogId,
     },
-    /// A copy of a program is deleted.
+    /// A copy of a job's program is deleted from the shared store.
     ProgramDropped {
         /// Content hash of the program.
         hash: ContentHash,
         /// Log of the job whose copy it was.
         copy: LogId,
     },
-    /// A job was taken.
+    /// A leading Dispatcher has accepted a job, and the client knows it.
     JobTaken {
         /// Job that the fact is about.
         job_id: JobId,
     },
     /// The workers, once everything is healed, of a run whose ResourceManager is active.
     WorkersInTheEnd {
-        /// The workers that the external system started long ago and that have not ended.
+        /// The workers that the external system started a minute ago or earlier and that have not ended.
         started: Vec<ResourceId>,
         /// The workers that are registered at the ResourceManager.
         registered: Vec<ResourceId>,
     },
-    /// The final state of a job, once everything is healed.
+    /// The state of a job shortly before the end of the run, once everything is healed, as the Dispatcher tells the client.
     JobInTheEnd {
         /// Job that the fact is about.
         job_id: JobId,
-        /// State of the job; `None` if no component knows it.
+        /// State of the job; `None` if the Dispatcher does not know it.
         status: Option<JobStatus>,
         /// Subtasks by state, while the job has not ended.
         tasks: BTreeMap<ExecutionState, u32>,
     },
-    /// An earlier leader answered at the address of a new one.
+    /// An earlier leader answered at the published address of a new one: the address was published too soon.
     NotThereYet {
         /// Leader that was expected there.
         leader: LeaderInformation,
         /// Session that answered.
         current: LeaderSession,
     },
-    /// A call in a session that leads no more was taken.
+    /// A call in a session that leads no more reached a component, which took it instead of fencing it.
     StaleTaken {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,

@@ -8,7 +8,7 @@ use super::plan::Fault;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Duration from which a call counts as slow. Without faults no call is slow.
+/// Virtual duration from which a call counts as slow, and so observes a fault of its link or hosts. Without faults no call is slow.
 pub const SLOW: Duration = Duration::from_secs(1);
 /// Maximum time after a fault in which a call ends that was pending during the fault.
 const AFTERMATH: Duration = Duration::from_secs(15);
@@ -20,7 +20,7 @@ struct Begun {
     until: Option<Duration>,
 }
 
-/// The faults of one run.
+/// The faults of one run that have begun: which of them may still be observed, and how many of each kind there were.
 #[derive(Debug, Default)]
 pub struct Faults {
     /// Faults that may still be observed, by number.
@@ -30,7 +30,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Records that a fault begins. Returns its number.
+    /// Records that a fault begins at the virtual time `now`. Returns its number, from 1 on.
     pub fn begin(&mut self, fault: &Fault, now: Duration) -> u64 {
         self.last += 1;
         *self.begun.entry(fault.kind()).or_default() += 1;
@@ -38,7 +38,8 @@ impl Faults {
         self.last
     }
 
-    /// Records that a fault has ended.
+    /// Records that the fault of this number has ended at `now`, and forgets all faults that ended more than 15 s before: nothing observes
+    /// those any more.
     pub fn end(&mut self, number: u64, now: Duration) {
         if let Some(begun) = self.open.get_mut(&number) {
             begun.until = Some(now);
@@ -51,8 +52,8 @@ impl Faults {
         self.open.remove(&number).map(|begun| begun.fault.kind())
     }
 
-    /// Records that a call from one host to another was lost or slow. Returns the kinds of faults that are observed
-    /// with it.
+    /// Records that a call from one host to another, which ended at `now` and `took` that long, was lost or slow. Returns the kinds of the
+    /// faults that it observes: those between these hosts that lasted meanwhile. Each fault is observed once.
     pub fn bad_call(
         &mut self,
         (from, to): (&str, &str),
@@ -68,7 +69,7 @@ impl Faults {
         seen.into_iter().filter_map(|number| self.observe(number)).collect()
     }
 
-    /// Returns the number of begun faults of each kind.
+    /// Returns the number of begun faults of each kind, observed or not.
     pub fn begun(&self) -> BTreeMap<&'static str, u64> {
         self.begun.clone()
     }

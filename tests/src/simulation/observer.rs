@@ -21,56 +21,56 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Something that has happened.
+/// Something that has happened in a simulated run, by where it was seen.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
-    /// A fact of an actor.
+    /// A fact that an actor (a control plane component) reports of itself.
     Actor(&'a Fact),
-    /// A fact of the fabric.
+    /// A fact of the fabric, which carries calls between endpoints.
     Fabric(FabricFact<'a>),
-    /// A fact that was noticed outside of the cluster.
+    /// A fact that was noticed outside of the cluster: by the client, a program host double or the shared store.
     Client(&'a Noticed),
 }
 
-/// An observation with its time and place.
+/// An observation with its virtual time and the process that it was made in, as invariants see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Virtual time since the run's start.
     pub at: Duration,
     /// Name of the simulated host.
     pub host: &'a str,
-    /// Number of the host's start: 1, 2, …
+    /// Number of the host's start, 1, 2, …: which process on the host it was.
     pub incarnation: u32,
     /// Fact that was observed.
     pub what: What<'a>,
 }
 
 impl Seen<'_> {
-    /// Returns the process: the host's name and the number of its start.
+    /// Returns the process in which it was seen: the host's name and the number of the host's start.
     pub fn process(&self) -> (String, u32) {
         (self.host.to_owned(), self.incarnation)
     }
 }
 
-/// An invariant that does not hold.
+/// A break of an invariant, found in a simulated run; shown as `invariant: what`.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.invariant, self.what)]
 pub struct Violation {
     /// Name of the invariant that was broken.
     pub invariant: &'static str,
-    /// Observation that breaks the invariant.
+    /// The way in which it is broken; for an observation with its virtual time and host.
     pub what: String,
 }
 
-/// The use of the trace besides its hash.
+/// The use that is made of the trace (a line for each observation) besides its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trace {
     /// Keeps only the trace's hash, no lines.
     #[default]
     Hashed,
-    /// The trace is written to standard error, without calls.
+    /// The trace's lines are written to standard error, except those of calls that succeed quickly.
     Printed,
-    /// Every line is kept, including calls.
+    /// Every line is kept in memory for [`Observer::take_lines`], those of all calls included.
     Kept,
 }
 
@@ -88,13 +88,14 @@ struct State {
     now: Duration,
 }
 
-/// All that is seen of one run. Cheap to clone.
+/// Sees everything of one run in order: hashes and keeps the trace, counts, lets each invariant judge, and collects violations. Clones
+/// share all of it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Observer")]
 pub struct Observer(Arc<Mutex<State>>);
 
 impl Observer {
-    /// Creates an observer that has seen nothing.
+    /// Creates an observer that has seen nothing, with new invariants; `trace` says what becomes of the trace's lines.
     pub fn new(trace: Trace) -> Self {
         Self(Arc::new(Mutex::new(State {
             hash: Sha256::new(),
@@ -113,32 +114,33 @@ impl Observer {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a line to the trace that no invariant judges: a fault, a process that ends.
+    /// Adds a line at the virtual time `at` to the trace, and so to its hash, that no invariant judges: a fault, a process that ends.
     pub fn remark(&self, at: Duration, text: &str) {
         self.with(|s| s.line(&format!("{:>9.3} {text}", at.as_secs_f64())));
     }
 
-    /// Observes a fact that was noticed outside of the cluster.
+    /// Observes a fact that was noticed outside of the cluster, at the present virtual time: it becomes a line of the trace, is counted
+    /// where it is of a counted kind, and all invariants judge it.
     pub fn notice(&self, noticed: &Noticed) {
         self.with(|s| s.see(super::plan::CLIENT, 1, What::Client(noticed)));
     }
 
-    /// Adds `n` to the counter named `what`.
+    /// Adds `n` to the counter named `what`, which [`Outcome::counts`](super::Outcome::counts) will have.
     pub fn count(&self, what: &'static str, n: u64) {
         self.with(|s| *s.counts.entry(what).or_default() += n);
     }
 
-    /// Records that a fault begins. Returns its number.
+    /// Records that a fault begins at the virtual time `now`. Returns its number, by which it can be ended and observed.
     pub fn fault_begins(&self, fault: &Fault, now: Duration) -> u64 {
         self.with(|s| s.faults.begin(fault, now))
     }
 
-    /// Records that a fault has ended.
+    /// Records that the fault of this number has ended at `now`. For at least 15 s more, calls that were pending meanwhile may observe it.
     pub fn fault_ends(&self, number: u64, now: Duration) {
         self.with(|s| s.faults.end(number, now));
     }
 
-    /// Records that a component got the error of a fault; counts each fault once.
+    /// Records that a component got the error of the fault of this number. Counts each fault once, under its kind.
     pub fn fault_observed(&self, number: u64) {
         self.with(|s| {
             if let Some(kind) = s.faults.observe(number) {
@@ -152,12 +154,12 @@ impl Observer {
         self.with(|s| s.faults.begun())
     }
 
-    /// Records a violation that the run itself finds.
+    /// Records a violation that the run itself finds, not an invariant; `invariant` names what is broken.
     pub fn violation(&self, invariant: &'static str, what: String) {
         self.with(|s| s.violations.push(Violation { invariant, what }));
     }
 
-    /// Records that a host starts anew: everything that its earlier start held in memory is gone.
+    /// Tells all invariants that a host starts anew, for the `incarnation`-th time: what its earlier process held in memory is gone.
     pub fn host_started(&self, host: &str, incarnation: u32) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -166,7 +168,7 @@ impl Observer {
         });
     }
 
-    /// Records the end of the run; invariants judge what had to happen by now.
+    /// Has all invariants judge, at the end of the run, what had to happen by now; what they find becomes violations.
     pub fn run_ended(&self) {
         self.with(|s| {
             for invariant in &mut s.invariants {
@@ -177,17 +179,17 @@ impl Observer {
         });
     }
 
-    /// Returns the violations found so far.
+    /// Returns the violations found so far, in the order in which they were found.
     pub fn violations(&self) -> Vec<Violation> {
         self.with(|s| s.violations.clone())
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts so far, by what was counted; a fault is counted, under its kind, only once a component observed it.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.with(|s| s.counts.clone())
     }
 
-    /// Returns the hash of the trace so far.
+    /// Returns the hash of the trace so far, of its lines and all calls: 16 hexadecimal digits.
     pub fn trace_hash(&self) -> String {
         self.with(|s| {
             let digest = s.hash.clone().finalize();
@@ -195,12 +197,12 @@ impl Observer {
         })
     }
 
-    /// Takes out the lines of a trace that is kept.
+    /// Takes out the lines of the trace that were kept since the last time; none unless the trace is [`Trace::Kept`].
     pub fn take_lines(&self) -> Vec<String> {
         self.with(|s| std::mem::take(&mut s.lines))
     }
 
-    /// Returns the probe that observes the actors and the fabric of a host's process.
+    /// Returns a probe, to be given to the actors and the fabric of the `incarnation`-th process on `host`, that observes them.
     pub fn probe(&self, host: &str, incarnation: u32) -> Arc<HostProbe> {
         Arc::new(HostProbe { observer: self.clone(), host: host.to_owned(), incarnation })
     }
@@ -328,7 +330,7 @@ fn counted_job(status: JobStatus, cause: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// The eyes of the observer in one process.
+/// The eyes of the observer in one process: passes the facts of its actors and fabric on, with the host and the number of its start.
 #[derive(Debug)]
 pub struct HostProbe {
     observer: Observer,

@@ -35,7 +35,8 @@ impl Programs {
         f(hosts.entry(host.to_owned()).or_default())
     }
 
-    /// Makes every program host of a process crash, for the fault of this number.
+    /// Makes every program host double of the process on `host` crash, for the fault of this number, which is observed with each that still
+    /// ran. The process sees only that its hosts have ended.
     pub fn crash(&self, host: &str, fault: u64) {
         for program in self.with(host, std::mem::take) {
             // The program may have ended already.
@@ -53,7 +54,8 @@ impl Programs {
     }
 }
 
-/// The launcher of one process.
+/// The launcher of program hosts of one simulated process: it starts doubles in the same process, each after 50 ms, in place of real
+/// program host processes.
 pub struct Doubles {
     rpc: RpcService,
     host: String,
@@ -63,7 +65,7 @@ pub struct Doubles {
 }
 
 impl Doubles {
-    /// Returns the launcher of the process on `host` whose fabric is `rpc`.
+    /// Returns the launcher of the process on `host` whose fabric is `rpc`. `programs` can make what it starts crash.
     pub fn new(rpc: RpcService, host: &str, programs: Programs, observer: Observer) -> Self {
         Self { rpc, host: host.to_owned(), programs, observer, serial: AtomicU64::new(0) }
     }

@@ -29,7 +29,7 @@ const LEASE: FileElectionSettings = FileElectionSettings {
     renew_interval: Duration::from_secs(1),
 };
 
-/// The shared store, which outlives every host of the run. Cheap to clone.
+/// The object store, in memory, that all hosts of a run share and that outlives them. Clones share it.
 #[derive(Debug, Clone)]
 pub struct SharedStorage {
     objects: MemoryObjects,
@@ -38,24 +38,26 @@ pub struct SharedStorage {
 }
 
 impl SharedStorage {
-    /// Returns an empty store.
+    /// Returns an empty store. `observer` is told of new job records, checkpoint metadata and program copies; a `mutation` that breaks
+    /// the rule lets records be overwritten.
     pub fn new(observer: Observer, mutation: Mutation) -> Self {
         let objects = MemoryObjects::new();
         let recorded = Recorded { inner: objects.clone(), observer, mutation };
         Self { objects, recorded, hosts: Arc::default() }
     }
 
-    /// Returns the store as a host sees it.
+    /// Returns the store as a host sees it: with the host's present fault, which each first call under it observes.
     pub fn of(&self, host: &str) -> Arc<dyn ObjectStore> {
         Arc::new(self.host(host))
     }
 
-    /// Returns the election of a host's process, which also finds the leader.
+    /// Returns the election of a host's process over this store, with a lease of 8 s, renewed every second. It also finds the leader.
     pub fn election(&self, platform: &Platform, host: &str) -> FileElection {
         FileElection::new(platform.clone(), self.of(host), LEASE)
     }
 
-    /// Sets the fault of a host's calls from now on, with its number; `None` ends it.
+    /// Sets the fault of a host's calls from now on, with the observer's number for it, in place of an earlier one; `None` ends it. Calls
+    /// that hang then do what the new fault says; with `None` they take effect.
     pub fn set_fault(&self, host: &str, fault: Option<(StorageFault, u64)>) {
         let host = self.host(host);
         let number = fault.map(|(_, number)| number);
@@ -70,7 +72,8 @@ impl SharedStorage {
         });
     }
 
-    /// Returns the host of the process that holds the newest epoch.
+    /// Returns the host of the process that took the newest epoch of the election, whether its lease still holds or not; `None` before
+    /// the first.
     pub fn leader(&self) -> Option<String> {
         let names = self.objects.list("leader/epoch-").now_or_never()?.ok()?;
         let bytes = self.objects.get(names.last()?).now_or_never()?.ok()??;

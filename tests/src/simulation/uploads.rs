@@ -11,13 +11,13 @@ use storage::blobs::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, MemoryBl
 
 const CONTENT: &[u8] = b"double";
 
-/// Returns the name of the program that all jobs have.
+/// Returns the blob key of the one program that all jobs of a simulation have.
 pub fn program() -> BlobKey {
     let (hash, size) = (hash_bytes(CONTENT), CONTENT.len() as u64);
     BlobKey { job: None, hash, kind: BlobKind::Permanent, size }
 }
 
-/// The files of a JobManager.
+/// The program files of a simulated JobManager: blobs in memory, with [`program`] always among them, also after its removal.
 #[derive(Debug, Default)]
 pub struct Uploads(MemoryBlobs);
 

@@ -69,12 +69,13 @@ struct State {
     started: u64,
 }
 
-/// The system itself.
+/// The external resource system of a run, which starts the containers of TaskManagers that a ResourceManager requests, as YARN would: after
+/// 0.5 to 4 s, sometimes in vain, and with troubles while faults are planned. Outlives all JobManagers. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ExternalSystem(Arc<Mutex<State>>);
 
 impl ExternalSystem {
-    /// Creates the system without any worker.
+    /// Creates the system without any worker. What it draws follows from `seed`; it counts its troubles at `observer`.
     pub fn new(seed: u64, observer: Observer) -> Self {
         Self(Arc::new(Mutex::new(State {
             rng: ChaCha8Rng::seed_from_u64(seed ^ 0x5eed),
@@ -90,7 +91,7 @@ impl ExternalSystem {
         })))
     }
 
-    /// Returns a driver for one process.
+    /// Returns a driver by which the ResourceManager of one process uses the system, from its initialisation on.
     pub fn driver(&self) -> Driver {
         Driver { system: self.clone(), connection: AtomicU64::new(0) }
     }
@@ -99,12 +100,13 @@ impl ExternalSystem {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the worker that is to run on a host; `None` if there is none.
+    /// Returns the id of the container whose TaskManager is to run on a host now; `None` if there is none.
     pub fn wanted_on(&self, host: &str) -> Option<ResourceId> {
         self.with(|s| s.running.get(host).cloned())
     }
 
-    /// Returns the containers that were started at `before` or earlier and have not ended.
+    /// Returns the containers that were started at the virtual time `before` or earlier and have not ended, those that never came up
+    /// included.
     pub fn started_before(&self, before: Duration) -> Vec<ResourceId> {
         self.with(|s| {
             let all = s.running.values().chain(s.vanished.keys());
@@ -113,7 +115,7 @@ impl ExternalSystem {
         })
     }
 
-    /// Records that the worker of a host has ended, and reports it to the driver's owner.
+    /// Ends the container on a host, if there is one, and reports it with its `cause` to the ResourceManager that is connected last.
     pub fn ended(&self, host: &str, cause: &str) {
         self.with(|s| {
             if let Some(resource_id) = s.running.remove(host) {
@@ -223,8 +225,8 @@ impl State {
     }
 }
 
-/// The connection of one process to the system. A newer connection replaces it; what the older process then does has no
-/// effect on the newer one.
+/// The connection of one process's ResourceManager to the external system. A newer connection replaces it: the calls of the older one then
+/// have no effect.
 #[derive(Debug)]
 pub struct Driver {
     system: ExternalSystem,

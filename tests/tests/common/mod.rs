@@ -22,7 +22,8 @@ pub const SOON: Duration = Duration::from_secs(60);
 
 static BUILD: Once = Once::new();
 
-/// The folder of the binaries: that of this test's own build.
+/// Returns the folder of the binaries, that of this test's own build. The first call builds `flott` and the examples there, unless
+/// `FLOTT_TESTS_PREBUILT` is set; panics if that fails.
 pub fn bin_folder() -> PathBuf {
     let mut folder = std::env::current_exe().unwrap();
     folder.pop();
@@ -53,41 +54,48 @@ fn build(folder: &Path) {
     assert!(command.status().unwrap().success(), "the binaries could not be built");
 }
 
-/// Path of a binary.
+/// Returns the path of a binary of the workspace, built as by [`bin_folder`]; panics if there is none of this name.
 pub fn bin(name: &str) -> PathBuf {
     let path = bin_folder().join(name);
     assert!(path.is_file(), "{} is not built", path.display());
     path
 }
 
-/// One process, killed when dropped.
+/// One process of a test. Dropping it kills the process, even a stopped one, and prints the end of its log if the test fails.
 pub struct Process {
+    /// The process itself; its standard output is a pipe.
     pub child: Child,
+    /// Name of the process in messages and in its log file's name.
     pub name: String,
+    /// The file that gets the process's standard error, its log.
     pub stderr: PathBuf,
 }
 
 impl Process {
+    /// Returns the process's id.
     pub fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
+    /// Sends the process a signal; panics if the process is gone.
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
+    /// Kills the process by SIGKILL and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-    /// Waits for the process's end and returns its exit code.
+    /// Waits for the process's end and returns its exit code, -1 if a signal ended it; panics if it does not end within the time.
     pub fn wait(&mut self, within: Duration) -> i32 {
         let status =
             eventually(within, &format!("{} ends", self.name), || self.child.try_wait().unwrap());
         status.code().unwrap_or(-1)
     }
+    /// Returns true if the process has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
-    /// Returns the text that the process wrote to standard error.
+    /// Returns the text that the process has written to standard error so far; empty if it cannot be read.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
@@ -108,7 +116,7 @@ fn tail(text: &str, lines: usize) -> String {
     all.split_at(all.len().saturating_sub(lines)).1.join("\n")
 }
 
-/// Polls until there is a value; panics with `what` when there is none in time.
+/// Calls `look` every 10 ms until it returns a value; panics with `what` if there is none within the time.
 pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -135,12 +143,18 @@ pub fn free_port() -> u16 {
     ports.into_iter().find(is_free).unwrap()
 }
 
-/// A cluster of processes.
+/// A cluster of real processes on this machine: one JobManager and TaskManagers, with files in a temporary folder. Dropping it kills the
+/// processes and deletes the folder.
 pub struct Cluster {
+    /// The options that every process gets by `-D`, as keys and values.
     pub options: Vec<(String, String)>,
+    /// Port of the JobManager's RPC.
     pub rpc_port: u16,
+    /// Port of the JobManager's REST endpoint.
     pub rest_port: u16,
+    /// The JobManager; `None` before it is started.
     pub jobmanager: Option<Process>,
+    /// The TaskManagers in the order in which they were started, ended ones included.
     pub taskmanagers: Vec<Process>,
     started: usize,
     runtime: tokio::runtime::Runtime,
@@ -149,8 +163,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Prepares a cluster of which nothing runs yet; ports are chosen so that processes can be
-    /// started in any order.
+    /// Prepares a cluster of which nothing runs yet; ports are chosen so that processes can be started in any order. `options` are
+    /// options of all processes, in place of those that the test sets.
     pub fn new(options: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (rpc_port, rest_port) = (free_port(), free_port());
@@ -178,7 +192,7 @@ impl Cluster {
         }
     }
 
-    /// Starts a JobManager and that number of TaskManagers, and waits until all are registered.
+    /// Starts a JobManager and that number of TaskManagers, and waits until all are registered; panics after [`SOON`].
     pub fn start(options: &[(&str, &str)], taskmanagers: usize) -> Self {
         let mut cluster = Self::new(options);
         cluster.start_jobmanager();
@@ -189,6 +203,8 @@ impl Cluster {
         cluster
     }
 
+    /// Returns a command that runs `binary` with the arguments `first` and this cluster's options, without Flott's own environment
+    /// variables.
     pub fn command(&self, binary: &Path, first: &[&str]) -> Command {
         let mut command = Command::new(binary);
         command.args(first);
@@ -202,6 +218,7 @@ impl Cluster {
         command
     }
 
+    /// Starts a command as a process of this cluster, with a log file of its own in the cluster's folder.
     pub fn spawn(&mut self, name: &str, mut command: Command) -> Process {
         self.started += 1;
         let stderr = self.folder.path().join(format!("{}-{name}.log", self.started));
@@ -210,11 +227,12 @@ impl Cluster {
         Process { child, name: name.to_owned(), stderr }
     }
 
-    /// Starts the JobManager and waits for its line that says it is ready.
+    /// Starts the JobManager and waits for the JSON line by which it says that it is ready; returns that line.
     pub fn start_jobmanager(&mut self) -> Value {
         self.start_jobmanager_with(&bin("flott"), &["jobmanager", "--output", "json"], &[])
     }
 
+    /// Starts a JobManager like [`Cluster::start_jobmanager`], by `binary` with the arguments `first`, the cluster's options, and `last`.
     pub fn start_jobmanager_with(&mut self, binary: &Path, first: &[&str], last: &[&str]) -> Value {
         let mut command = self.command(binary, first);
         command.args(last);
@@ -228,7 +246,7 @@ impl Cluster {
         ready
     }
 
-    /// Starts one more TaskManager; returns its place among them.
+    /// Starts one more TaskManager with the arguments `more`, without waiting; returns its place in [`Cluster::taskmanagers`].
     pub fn start_taskmanager(&mut self, more: &[&str]) -> usize {
         let mut command = self.command(&bin("flott"), &["taskmanager"]);
         command.args(more);
@@ -237,14 +255,17 @@ impl Cluster {
         self.taskmanagers.len() - 1
     }
 
+    /// Returns a client of the JobManager's REST endpoint.
     pub fn client(&self) -> RestClient {
         RestClient::new("127.0.0.1", self.rest_port, ClientTimeouts::default())
     }
 
+    /// Runs a future to its end on the cluster's own runtime.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
+    /// Waits until exactly `count` TaskManagers are registered; panics after [`SOON`].
     pub fn await_taskmanagers(&self, count: usize) {
         let client = self.client();
         eventually(SOON, &format!("{count} TaskManagers are registered"), || {
@@ -253,7 +274,7 @@ impl Cluster {
         });
     }
 
-    /// The TaskManager (place among them) that runs a task of the job.
+    /// Returns the place in [`Cluster::taskmanagers`] of the one that runs the first subtask of the job's first vertex.
     pub fn place_of_taskmanager(&self, job: &str) -> usize {
         let client = self.client();
         let details = self.block_on(client.job(job)).unwrap();
@@ -264,6 +285,8 @@ impl Cluster {
         self.taskmanagers.iter().position(|tm| tm.child.id() == pid).unwrap()
     }
 
+    /// Waits until a job has the status `wanted`, such as `RUNNING`, and prints each change; panics after the time, or if the job ends with
+    /// another status.
     pub fn await_state(&self, job: &str, wanted: &str, within: Duration) {
         let client = self.client();
         let mut last = String::new();
@@ -281,7 +304,7 @@ impl Cluster {
         });
     }
 
-    /// Uploads and runs a program; the job's id.
+    /// Uploads a program and runs it; returns the job's id. Panics if the JobManager refuses it.
     pub fn submit(&self, program: &Path, request: &JarRequest) -> String {
         let client = self.client();
         self.block_on(async {
@@ -290,7 +313,7 @@ impl Cluster {
         })
     }
 
-    /// Runs `flott …` to its end with this cluster's options.
+    /// Runs `flott` to its end with the arguments `first`, this cluster's options, and `last`; returns its exit status and output.
     pub fn flott(&self, first: &[&str], last: &[&str]) -> Output {
         let mut command = self.command(&bin("flott"), first);
         command.args(last);
@@ -298,7 +321,7 @@ impl Cluster {
     }
 }
 
-/// A request with arguments and a parallelism.
+/// Makes the request to run an uploaded program with these arguments and this parallelism.
 pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
     JarRequest {
         program_args_list: Some(args.iter().map(|a| (*a).to_owned()).collect()),
@@ -307,7 +330,7 @@ pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
     }
 }
 
-/// Counts the words of a file by `tr | sort | uniq -c`: lines `word<TAB>count` in byte order.
+/// Counts the words of a file without Flott, by `tr | sort | uniq -c`: returns lines `word<TAB>count` in byte order.
 pub fn expected_counts(text: &Path) -> Vec<String> {
     let script = r"tr -s '[:space:]' '\n' < $0 | grep -av '^$' | LC_ALL=C sort | uniq -c";
     let output =
@@ -325,7 +348,7 @@ pub fn expected_counts(text: &Path) -> Vec<String> {
     lines
 }
 
-/// The lines of an output: a file, or a folder of parts.
+/// Returns the lines of an output, sorted: those of a file, or of all files in a folder of parts.
 pub fn output_lines(path: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let files: Vec<PathBuf> = if path.is_dir() {
@@ -342,7 +365,7 @@ pub fn output_lines(path: &Path) -> Vec<String> {
     lines
 }
 
-/// Writes a file with that number of words, the same text every time.
+/// Writes the file `text` with that number of words, ten to a line, into a folder, the same text every time; returns its path.
 pub fn text_file(folder: &Path, words: u64) -> PathBuf {
     use std::io::Write;
     let path = folder.join("text");
@@ -359,7 +382,7 @@ pub fn text_file(folder: &Path, words: u64) -> PathBuf {
     path
 }
 
-/// A text that every clone has.
+/// Returns the path of a text that every clone of the repository has: its licence.
 pub fn repository_text() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../LICENSE")
 }

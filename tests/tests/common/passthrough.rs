@@ -61,7 +61,7 @@ impl PassthroughMount {
         assert_eq!(status, WaitStatus::Stopped(self.pid(), Signal::SIGSTOP));
     }
 
-    /// Continues the process, and with it the operations that hung.
+    /// Continues the process after [`Self::freeze`], and with it the operations that hung.
     pub fn thaw(&self) {
         kill(self.pid(), Signal::SIGCONT).unwrap();
     }

@@ -53,7 +53,7 @@ impl S3Server {
         Self { endpoint, folder, reads, runtime: Some(runtime) }
     }
 
-    /// Creates or replaces an object of [`BUCKET`] without a request.
+    /// Creates or replaces the object `name` of [`BUCKET`] by writing its file, without a request to the server.
     pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let path = self.folder.path().join(BUCKET).join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -11,7 +11,8 @@ const MINUTES: u64 = 3;
 const PAGES: u64 = 7;
 const LINES: u64 = 4_000;
 
-/// Writes the visits, and returns the lines that the job has to commit, sorted.
+/// Writes random visits as input files of the example into a folder, which is made. Returns the lines that the job has to commit for
+/// them, sorted: page, minute and number of visits.
 pub fn write_visits(folder: &Path, random: &mut ChaCha8Rng) -> Vec<String> {
     std::fs::create_dir_all(folder).unwrap();
     let mut counts: BTreeMap<(u64, u64), u64> = BTreeMap::new();
@@ -31,7 +32,8 @@ pub fn write_visits(folder: &Path, random: &mut ChaCha8Rng) -> Vec<String> {
     lines
 }
 
-/// The lines of the files that are visible.
+/// Returns the lines of all files in a folder that are visible (whose names do not begin with a dot), sorted; none if there is no
+/// such folder.
 pub fn committed(folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

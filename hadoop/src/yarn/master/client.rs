@@ -23,7 +23,8 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients.
+/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again
+/// whenever a restarted ResourceManager makes the ApplicationMaster register again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The host at which the application's clients may call the ApplicationMaster; not checked.
@@ -93,15 +94,17 @@ impl AmRmEvents {
     /// `MasterEvent::Shutdown` came, or too many events waited.
     ///
     /// # Errors
-    /// Fails with the error that stopped the heartbeats; nothing comes after it.
+    /// Fails with the error that stopped the heartbeats, and nothing comes after it: `YarnError::Call` if no ResourceManager
+    /// answered an `allocate` or a new registration after all tries, or for its exception; `YarnError::Login` for a new
+    /// AMRMToken that cannot be used.
     pub async fn next(&mut self) -> Result<Option<MasterEvent>, YarnError> {
         self.events.recv().await.transpose()
     }
 }
 
 /// An ApplicationMaster's client of the ResourceManager: registers it, asks for containers, and sends heartbeats from a
-/// task of its own until the last clone is dropped or [`finish`](AmRmClient::finish) is called. Without heartbeats the
-/// ResourceManager starts another attempt.
+/// task of its own until the last clone is dropped, [`finish`](AmRmClient::finish) is called, or the events end (see
+/// [`AmRmEvents::next`]). Without heartbeats the ResourceManager starts another attempt.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,
@@ -178,7 +181,7 @@ impl AmRmClient {
     ///
     /// # Errors
     /// Fails with [`Refused`] if 10,000 requests are open, or for more than `i32::MAX` containers; nothing is asked for
-    /// then.
+    /// then. Once the heartbeats have stopped (see [`AmRmEvents::next`]) a request is taken all the same, and never sent.
     pub fn request(&self, ask: Ask) -> Result<RequestId, Refused> {
         let id = self.master().request(ask)?;
         self.shared.changed.notify_one();

@@ -18,8 +18,8 @@ use super::messages::{
 };
 use crate::tokens::Token;
 
-/// Names a request for containers, unique within the ApplicationMaster's process: `AmRmClient::request` returns it,
-/// and each container that is granted for the request comes with it.
+/// Names a request for containers, counted from 0 within one [`AmRmClient`] or [`Master`]: `AmRmClient::request` returns it,
+/// and each container that is granted for the request comes with it (YARN's `allocation_request_id`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 
@@ -78,8 +78,8 @@ pub enum MasterEvent {
     /// The ApplicationMaster has been registered, for the first time or after a restart of the ResourceManager. Holds
     /// the answer, with the limits for requests.
     Registered(Box<RegisterApplicationMasterResponse>),
-    /// A container was granted for a request. It must be started on its node before its token expires, or released;
-    /// otherwise it is lost.
+    /// A container was granted for a request, which wants one less from now on. It must be started on its node before its
+    /// token expires, or released; otherwise it is lost, and comes as `Completed` with `ContainerExit::Aborted`.
     Allocated {
         /// Id of the request that the container is for.
         request: RequestId,
@@ -88,7 +88,7 @@ pub enum MasterEvent {
     },
     /// A container that an earlier attempt of the application left running now belongs to this attempt.
     Recovered(Box<Container>),
-    /// A container has ended, for whatever reason.
+    /// A container has ended, for whatever reason. No other is asked for in its place.
     Completed {
         /// Id of the container that has ended.
         id: ContainerId,
@@ -105,7 +105,8 @@ pub enum MasterEvent {
     /// The ResourceManager has replaced the AMRMToken, the token for its scheduler. The client uses this one already,
     /// and the login holds it.
     TokenReplaced(Token),
-    /// The ResourceManager refused these requests because they can never be met. They are not open any more.
+    /// The ResourceManager refused these requests because they can never be met, for example for more memory than a container
+    /// may have. They are not open any more.
     Refused {
         /// The refused requests.
         requests: Vec<RequestId>,

@@ -92,7 +92,7 @@ messages! {
         optional message<Resource> used_resources = 3;
         /// The resources reserved for containers that do not fit yet.
         optional message<Resource> reserved_resources = 4;
-        /// `used_resources` and `reserved_resources` together.
+        /// The sum of `used_resources` and `reserved_resources`.
         optional message<Resource> needed_resources = 5;
         /// Mebibytes times seconds, over the application's whole life.
         optional int64 memory_seconds = 6;
@@ -272,14 +272,14 @@ enumerations! {
     pub enum YarnApplicationState {
         /// The ResourceManager has just received the application's submission.
         New = 1,
-        /// The ResourceManager writes the application down.
+        /// The ResourceManager writes the application to its state store.
         NewSaving = 2,
         /// The application was written down; the scheduler has yet to take it.
         Submitted = 3,
         /// The scheduler has accepted the application, which waits for its ApplicationMaster's container or
         /// registration.
         Accepted = 4,
-        /// The ApplicationMaster has registered.
+        /// The ApplicationMaster of the application's present attempt has registered.
         Running = 5,
         /// The ApplicationMaster has unregistered; the final status says with what result.
         Finished = 6,
@@ -352,7 +352,7 @@ enumerations! {
         New = 1,
         /// The attempt was handed to the scheduler.
         Submitted = 2,
-        /// The attempt waits for its container.
+        /// The scheduler has the attempt, which waits for the container of its ApplicationMaster.
         Scheduled = 3,
         /// The attempt has a container; the ResourceManager writes it down.
         AllocatedSaving = 4,

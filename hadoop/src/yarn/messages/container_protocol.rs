@@ -108,7 +108,7 @@ messages! {
 
     /// The response to `updateContainer`: the containers that were changed, and those for which that failed.
     pub struct ContainerUpdateResponse (Eq) {
-        /// Containers that the node has updated.
+        /// Containers whose size or execution type the node has changed.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that were not updated, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;
@@ -203,7 +203,7 @@ enumerations! {
         Pending = 1,
         /// The file has been fetched and can be used.
         Completed = 2,
-        /// The file could not be fetched.
+        /// The file could not be fetched; the `diagnostics` beside the state say why.
         Failed = 3,
     }
 }

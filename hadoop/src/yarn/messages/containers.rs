@@ -87,7 +87,7 @@ messages! {
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
-        /// The exit codes, for `RetryOnSpecificErrorCodes`.
+        /// The exit codes after which the program is started again; they count only for `RetryOnSpecificErrorCodes`.
         repeated int32 error_codes = 2 [packed = "false"];
         /// Maximum number of further starts; -1 for no limit.
         optional int32 max_retries = 3 [default = "0"];
@@ -101,7 +101,7 @@ messages! {
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
-        /// The container's resources.
+        /// The resources that were allocated to the container.
         optional message<Resource> resource = 2;
         /// The node that the container is on.
         optional message<NodeId> node_id = 3;
@@ -168,7 +168,7 @@ messages! {
         /// The exit code of the container's program, or a number of Hadoop's own (`ContainerExitStatus`); -1000 while
         /// the container runs.
         optional int32 exit_status = 4 [default = "-1000"];
-        /// The resources that the container has.
+        /// The resources that were allocated to the container, not those that it uses.
         optional message<Resource> capability = 5;
         /// An [`ExecutionType`]: whether the container may be queued or stopped in favour of others.
         optional enumeration(ExecutionType) execution_type = 6 [default = "Guaranteed"];

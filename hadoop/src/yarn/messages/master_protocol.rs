@@ -36,9 +36,9 @@ messages! {
 
     /// The execution type (guaranteed or opportunistic) of the containers that an ApplicationMaster requests.
     pub struct ExecutionTypeRequest (Eq) {
-        /// The preferred [`ExecutionType`] of the containers.
+        /// The [`ExecutionType`] that is wanted for the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
-        /// True if a container of the other type is of no use.
+        /// True if only containers of that type are granted; false if the scheduler may grant the other type.
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
@@ -241,7 +241,7 @@ messages! {
     /// The ResourceManager's refusal of an [`UpdateContainerRequest`], in the response to `allocate`; the container stays
     /// as it is.
     pub struct UpdateContainerError (Eq) {
-        /// The reason, such as `INCORRECT_CONTAINER_VERSION_ERROR`.
+        /// The reason of the refusal, as a name of Hadoop's such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
         /// The refused request, as the ApplicationMaster sent it.
         optional message<UpdateContainerRequest> update_request = 2;

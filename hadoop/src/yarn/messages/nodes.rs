@@ -126,9 +126,9 @@ messages! {
 enumerations! {
     /// The state of a node, as the ResourceManager sees it.
     pub enum NodeState {
-        /// The node has just registered.
+        /// The node has just registered and takes no containers yet.
         New = 1,
-        /// The node takes containers.
+        /// The node is registered and healthy, sends heartbeats, and takes containers.
         Running = 2,
         /// The node's own checks found it unfit; it takes no containers.
         Unhealthy = 3,

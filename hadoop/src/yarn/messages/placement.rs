@@ -45,7 +45,7 @@ messages! {
         /// The attribute's name, or the applications whose tags count: `self`, `not-self`, `all`, `app-id/…`,
         /// `app-tag/…`.
         optional string target_key = 2;
-        /// Values of the attribute, or tags.
+        /// The values that the attribute is compared with, or the allocation tags of the containers that count.
         repeated string target_values = 3;
     }
 
@@ -107,7 +107,7 @@ messages! {
 enumerations! {
     /// The kind of things that a placement constraint counts or compares.
     pub enum TargetType {
-        /// Attributes of nodes.
+        /// Attributes of nodes, compared with `target_values`.
         NodeAttribute = 1,
         /// Allocation tags of containers that are there already.
         AllocationTag = 2,
@@ -117,7 +117,7 @@ enumerations! {
 
     /// The comparison that a placement constraint makes between a node's attribute and the constraint's values.
     pub enum NodeAttributeOpCode {
-        /// No comparison is made.
+        /// No comparison is made, as for constraints that count containers.
         NoOp = 1,
         /// The node's attribute must have the value.
         Eq = 2,

@@ -124,9 +124,9 @@ messages! {
         optional float absolute_max_capacity = 4;
         /// The part of the queue's capacity that ApplicationMasters may take.
         optional float max_ampercentage = 5;
-        /// The guaranteed resources, as amounts.
+        /// The guaranteed resources as amounts, computed by the ResourceManager from the shares or amounts of the configuration.
         optional message<Resource> effective_min_capacity = 6;
-        /// The maximum resources, as amounts.
+        /// The maximum resources as amounts, computed by the ResourceManager from the shares or amounts of the configuration.
         optional message<Resource> effective_max_capacity = 7;
         /// The guaranteed resources of the configuration, if it gives amounts.
         optional message<Resource> configured_min_capacity = 8;

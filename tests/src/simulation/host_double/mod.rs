@@ -46,7 +46,8 @@ struct Task {
     part: Part,
 }
 
-/// A double of a program host that runs scripted tasks.
+/// A double of a program host, as an actor: it runs a job's tasks without user code, for the times and with the failures that the job's
+/// options give, and takes part in checkpoints.
 pub struct HostDouble {
     rpc: RpcService,
     job: JobId,
@@ -62,10 +63,10 @@ pub struct HostDouble {
     reporting: bool,
 }
 
-/// A running double; dropped, it is gone as if it had been killed.
+/// A running program host double. Dropping it ends it as if it had been killed: its tasks report nothing more.
 #[derive(Debug)]
 pub struct RunningHost {
-    /// Address of the host.
+    /// Address and session by which the parent process calls the double.
     pub address: HostAddress,
     actor: actix::Addr<HostDouble>,
     _registration: Registration,
@@ -82,7 +83,8 @@ impl Drop for RunningHost {
 #[rtype(result = "()")]
 struct Kill;
 
-/// Starts a double for a job, as the `serial`-th host of this process. `barriers` travel between all doubles of the run.
+/// Starts a double for a job and serves it on the fabric `rpc`, as number `serial` of this process's hosts. `barriers` travel between all
+/// doubles of the run; `observer` learns which attempts finish and what they are restored from.
 pub fn start(
     rpc: &RpcService,
     job: JobId,

@@ -17,7 +17,8 @@ const FAIL_FATALLY: &str = "program.fail-fatally";
 /// The vertex whose first subtask fails.
 pub(super) const FIRST_VERTEX: JobVertexId = JobVertexId(1);
 
-/// Returns the options of a job in the form that the double reads.
+/// Returns the options of a job's graph by which a program host double learns the tasks' run time and failure (`program.task-ms`,
+/// `program.fail-…`).
 pub fn options_of(job: &PlannedJob) -> BTreeMap<String, String> {
     let task_ms = job.task_time.map(|time| (TASK_MS, time.as_millis().to_string()));
     let trouble = job.trouble.map(|trouble| {

@@ -14,7 +14,7 @@ use control::mutation::Mutation;
 use model::{JobId, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The broken rules that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
 
@@ -31,7 +31,8 @@ struct OfJob {
     ended: bool,
 }
 
-/// The state of this invariant; see the module.
+/// The invariant that a complete checkpoint is never lost: what is restored after it comes from it or a newer one, and its metadata
+/// stays until the job has ended. Holds, per job, the complete checkpoints, the subtasks in each, and the metadata that exists.
 #[derive(Default)]
 pub struct CheckpointsAreNeverLost {
     jobs: BTreeMap<JobId, OfJob>,

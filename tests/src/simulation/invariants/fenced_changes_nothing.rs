@@ -15,7 +15,7 @@ use gateways::witness::FabricFact;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The mutants that this invariant must find, each with a seed that shows it.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 1),
@@ -25,7 +25,8 @@ pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::StaleJobMasterAnnounces, 4),
 ];
 
-/// See the module.
+/// The invariant that a fenced call changes nothing: calls reach an endpoint in its own session only, an ended leader is not called and
+/// does nothing, a superseded JobMaster is not believed, and processes obey only the leader that they follow. Holds these sessions.
 #[derive(Default)]
 pub struct FencedChangesNothing {
     /// The session of each endpoint, by host.

@@ -13,14 +13,15 @@ use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The broken rules that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::FinalCheckpointSkipped, 1)];
 
 /// Time from the last deployment of a task after which a job with bounded data is over: tasks run for at most 60 s.
 const OVER_WITHIN: Duration = Duration::from_secs(120);
 
-/// The state of this invariant; see the module.
+/// The invariant that a job with checkpoints ends with one: a subtask is FINISHED only after it heard that the checkpoint of its last
+/// barrier is complete, and in the end no job whose data has an end runs on, if its tasks were deployed over 120 s ago (virtual time).
 #[derive(Default)]
 pub struct FinishedAfterFinalCheckpoint {
     /// The jobs with checkpoints, and whether their data has an end.

@@ -10,14 +10,15 @@ use control::mutation::Mutation;
 use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The broken rule that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
 /// The newest attempt of each subtask and its state.
 type Newest = BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>;
 
-/// The state of this invariant; see the module.
+/// The invariant that a job is FINISHED only if each of its subtasks is, by one attempt that ended by itself in its program host. Holds
+/// the ends that program hosts reported and the newest attempts as each JobMaster knows them.
 #[derive(Default)]
 pub struct FinishedByItself {
     /// Number of subtasks of each job.

@@ -23,21 +23,26 @@ use super::observer::Seen;
 #[cfg(feature = "mutants")]
 use control::mutation::Mutation;
 
-/// A rule of the whole cluster.
+/// A rule that must hold for the whole cluster in every simulated run. The [`Observer`](super::observer::Observer) shows it all that
+/// happens, in order, and records each break as a violation.
 pub trait Invariant: Send {
-    /// Name of the invariant: that of its file.
+    /// Returns the name of the invariant, which is that of its file.
     fn name(&self) -> &'static str;
-    /// Something has happened; an error says what does not hold.
+    /// Takes one observation and notes what it needs of it.
+    ///
+    /// # Errors
+    /// The observation breaks the invariant; the text says how, and becomes a violation. The run goes on.
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String>;
-    /// Called when a host starts anew.
+    /// Takes that a host starts anew, as the `incarnation`-th process on it: what the earlier one held in memory is gone. Does
+    /// nothing by default.
     fn host_started(&mut self, _host: &str, _incarnation: u32) {}
-    /// The run is over: what should have come to pass and has not.
+    /// Takes that the run is over. Returns a text for each thing that should have come to pass and has not; by default none.
     fn run_ended(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Returns all invariants.
+/// Returns a new value of each invariant, for one run; none has seen anything.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
@@ -58,11 +63,11 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
     ]
 }
 
-/// A broken rule, the invariant that must find it, and a seed in which it does.
+/// A rule of the control plane that is broken on purpose, the invariant that must find it, and the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 #[derive(Debug, Clone, Copy)]
 pub struct Mutant {
-    /// Rule that is broken.
+    /// The mutation that breaks the rule.
     pub rule: Mutation,
     /// Name of the invariant that finds it.
     pub invariant: &'static str,
@@ -70,7 +75,7 @@ pub struct Mutant {
     pub seed: u64,
 }
 
-/// Returns every mutant of every invariant.
+/// Returns every mutant of every invariant, ordered by the invariants' names.
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<Mutant> {
     [

@@ -7,11 +7,12 @@ use crate::simulation::observer::{Noticed, Seen, What};
 #[cfg(feature = "mutants")]
 use control::mutation::Mutation;
 
-/// The broken rule that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
 
-/// The invariant has no state; see the module.
+/// The invariant that in the end each worker that the external system started at least a minute before, and that still runs, is
+/// registered at the ResourceManager. Judged once, by `Noticed::WorkersInTheEnd`; holds nothing.
 #[derive(Default)]
 pub struct NoWorkerIsForgotten;
 

@@ -9,14 +9,15 @@ use control::mutation::Mutation;
 use model::{ExecutionState, JobId, JobVertexId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// The broken rule that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 6)];
 
 /// A subtask of one JobMaster.
 type Subtask = (LeaderSession, JobId, JobVertexId, u32);
 
-/// The state of this invariant; see the module.
+/// The invariant that a JobMaster deploys no attempt of a subtask while it knows another attempt of the subtask that has not ended.
+/// Holds the running attempt of each subtask.
 #[derive(Default)]
 pub struct OneAttemptRuns {
     /// The running attempt of each subtask, and its state.

@@ -8,11 +8,12 @@ use control::mutation::Mutation;
 use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
 
-/// The broken rules that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::NumbersStartAgain, 1)];
 
-/// The state of this invariant; see the module.
+/// The invariant that the numbers of complete checkpoints in a job's log rise, so that no two have the same number. Holds the hash of the
+/// metadata under each number, to tell in the violation whether the second one has the same content.
 #[derive(Default)]
 pub struct OneCheckpointPerNumber {
     /// The metadata that exists under the name of each checkpoint.

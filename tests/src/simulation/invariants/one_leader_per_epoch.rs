@@ -1,6 +1,5 @@
-//! Never two acting leaders of one epoch: every grant of a component has an epoch of its own, higher than
-//! all that the same process was granted before, and a process starts nothing under a new session before
-//! what it had started under the old one has ended.
+//! Never two acting leaders of one epoch: every grant of a component has an epoch of its own, and a process
+//! starts nothing under a new session before what it had started under the old one has ended.
 
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
@@ -11,11 +10,12 @@ use gateways::leader_election::Component;
 use model::{Epoch, LeaderSession};
 use std::collections::BTreeMap;
 
-/// The mutants that this invariant must find, each with a seed that shows it.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::EpochNotRaised, 1)];
 
-/// See the module.
+/// The invariant that no epoch of a component is granted twice in a run, and that a process acts for a component under one session at a
+/// time: a grant before the end of the earlier session breaks it. Holds all grants and the sessions that act.
 #[derive(Default)]
 pub struct OneLeaderPerEpoch {
     /// Host, incarnation and session that were granted an epoch of a component.

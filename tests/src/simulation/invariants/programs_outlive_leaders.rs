@@ -9,11 +9,12 @@ use model::{ContentHash, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::jobs::LogId;
 
-/// The broken rule that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::ProgramsNotKept, 1)];
 
-/// The state of this invariant; see the module.
+/// The invariant that the object store holds a complete copy of a job's program from the moment that a client knows the job to be taken
+/// until it has ended. Holds the copies of each program and the jobs that run.
 #[derive(Default)]
 pub struct ProgramsOutliveLeaders {
     copies: BTreeMap<ContentHash, BTreeSet<LogId>>,

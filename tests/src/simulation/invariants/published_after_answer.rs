@@ -11,11 +11,12 @@ use gateways::witness::FabricFact;
 use model::LeaderSession;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The mutants that this invariant must find, each with a seed that shows it.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 2)];
 
-/// See the module.
+/// The invariant that a published address is that of an endpoint which the publishing process serves at that moment, under the published
+/// session, and that this session leads. Holds the served endpoints and the leading sessions.
 #[derive(Default)]
 pub struct PublishedAfterAnswer {
     leading: BTreeSet<(Component, LeaderSession)>,

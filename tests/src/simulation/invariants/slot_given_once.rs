@@ -9,11 +9,12 @@ use control::mutation::Mutation;
 use model::{AllocationId, InstanceId, JobId, LeaderSession, SlotId};
 use std::collections::BTreeMap;
 
-/// The mutants that this invariant must find, each with a seed that shows it.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingSlotIsFree, 1)];
 
-/// See the module.
+/// The invariant that a slot of a TaskExecutor belongs to one allocation at a time, an allocation has one slot, and a SlotManager does not
+/// ask for a slot again before its request has an answer. Holds allocations of slots and requests under way.
 #[derive(Default)]
 pub struct SlotGivenOnce {
     /// Allocation of each slot as the TaskExecutors have it, by process session.

@@ -9,11 +9,12 @@ use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::jobs::LogId;
 
-/// The broken rule that this invariant must find, and a seed in which it does.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 453)];
 
-/// The state of this invariant; see the module.
+/// The invariant that no record of an older leader appears in a job's log after one of a newer leader, and that a job has one result.
+/// Holds the newest writer of each log and the jobs that have ended.
 #[derive(Default)]
 pub struct SupersededWritesNothing {
     /// The newest leader that has written to each job's log.

@@ -10,11 +10,12 @@ use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// The mutants that this invariant must find, each with a seed that shows it.
+/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 3)];
 
-/// See the module.
+/// The invariant that the slots of all worker requests under way of a ResourceManager are no more than what its jobs declare, rounded up
+/// to whole workers; judged at each request. Holds both numbers of slots by session.
 #[derive(Default)]
 pub struct WorkersWithinDeclared {
     declared: BTreeMap<(LeaderSession, JobId), u32>,

@@ -6,22 +6,22 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The checkpoints of one job.
+/// The checkpointing options of one planned job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpointing {
     /// `execution.checkpointing.interval`; `None`: the job has a final checkpoint only, because its last vertex commits.
     pub interval: Option<Duration>,
-    /// Longest time a checkpoint may take (`execution.checkpointing.timeout`).
+    /// Longest time that a checkpoint may take, after which it is aborted (`execution.checkpointing.timeout`).
     pub timeout: Duration,
-    /// Number of checkpoints that are kept (`execution.checkpointing.num-retained`).
+    /// Number of complete checkpoints that are kept; older ones are deleted (`execution.checkpointing.num-retained`).
     pub retained: u32,
-    /// Failed checkpoints in a row that a job survives
+    /// Number of failed checkpoints in a row that a job survives without a restart
     /// (`execution.checkpointing.tolerable-failed-checkpoints`).
     pub tolerable_failures: u32,
 }
 
 impl Checkpointing {
-    /// Returns the job's options.
+    /// Returns these values as options of the job's graph, by the keys that the fields name; no interval without `interval`.
     pub fn options(&self) -> BTreeMap<String, String> {
         let millis = |time: Duration| format!("{} ms", time.as_millis());
         let options = [

@@ -12,23 +12,23 @@ use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// JobManager candidates of a run.
+/// Number of JobManager hosts of a run, which contend for leadership.
 pub const CANDIDATES: usize = 3;
-/// TaskManager hosts of a run.
+/// Number of TaskManager hosts of a run.
 pub const WORKERS: usize = 6;
-/// Slots of each TaskManager.
+/// Number of slots of each TaskManager.
 pub const SLOTS_PER_WORKER: u32 = 2;
-/// Faults happen before this time.
+/// Virtual time since a run's start by which all faults have ended.
 pub const FAULT_PHASE: Duration = Duration::from_secs(400);
-/// The run's virtual length: behind the fault phase everything is healed.
+/// The virtual length of a run. After [`FAULT_PHASE`] everything is healed, and the rest is the time in which the jobs must settle.
 pub const RUN: Duration = Duration::from_secs(620);
 
-/// Everything that a seed decides about one run.
+/// Everything that a seed decides about one simulated run: the settings of its processes, its jobs, its faults and their times.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Seed of the run; the same seed gives the same trace.
     pub seed: u64,
-    /// True if the ResourceManager starts its workers itself.
+    /// True if the ResourceManager requests its TaskManagers from the simulated external system; false if they run from the start.
     pub active: bool,
     /// The configuration of the run's processes.
     pub settings: Settings,
@@ -38,15 +38,15 @@ pub struct Plan {
     pub faults: Vec<PlannedFault>,
 }
 
-/// The settings that all processes of a run share.
+/// The options that all processes of a run share: time-outs, the size of mailboxes, and how many calls arrive late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Time during which missing TaskManagers are no failure
+    /// Time after a ResourceManager's start during which missing TaskManagers are no failure
     /// (`resourcemanager.standalone.start-up-time`).
     pub start_up: Duration,
-    /// Longest time a request for a slot stays open (`slot.request.timeout`).
+    /// Longest time that a request for a slot stays open before it fails (`slot.request.timeout`).
     pub slot_request: Duration,
-    /// Time a TaskManager has to register (`taskmanager.registration.timeout`).
+    /// Time that a TaskManager has to register at a ResourceManager before its process ends (`taskmanager.registration.timeout`).
     pub registration: Duration,
     /// Number of calls that wait in one endpoint's mailbox; further calls are refused.
     pub mailbox_max: u64,
@@ -54,35 +54,35 @@ pub struct Settings {
     pub late_per_mille: u32,
 }
 
-/// The failure of a job's program, in the first subtask of its first vertex.
+/// The planned failure of a job's program, in the first subtask of its first vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trouble {
-    /// Number of attempts under each JobMaster that fail.
+    /// Number of attempts that fail, counted anew under each JobMaster; later ones run.
     pub attempts: u32,
-    /// Time that each of them runs before it fails.
+    /// Virtual time that each of these attempts runs before it fails.
     pub after: Duration,
-    /// True if no restart would help.
+    /// True if the failure is reported as fatal, so that the job fails without a restart.
     pub fatal: bool,
 }
 
-/// One job that the client submits.
+/// One job that the client of a run submits, and how its program behaves.
 #[derive(Debug, Clone)]
 pub struct PlannedJob {
-    /// Virtual time since the run's start.
+    /// Virtual time since the run's start at which the client submits the job; it tries until a Dispatcher accepts.
     pub at: Duration,
-    /// Parallelism of each of its vertices, chained by hash edges.
+    /// Parallelism of each of the job's vertices, which follow one another over hash edges; the first one is the source.
     pub parallelism: Vec<u32>,
-    /// Run time of each of the job's tasks; `None`: until it is cancelled.
+    /// Run time of each of the job's tasks, whose data then ends; `None`: they run until they are cancelled.
     pub task_time: Option<Duration>,
-    /// Whether the client cancels it, and when.
+    /// Virtual time since the run's start at which the client cancels the job, once it is accepted; `None`: never.
     pub cancel_at: Option<Duration>,
-    /// The failure of its program, if it fails.
+    /// The failure of the job's program; `None` if it does not fail by itself.
     pub trouble: Option<Trouble>,
-    /// Number of restarts that its restart strategy allows; `None` if there is no limit.
+    /// Number of restarts that its restart strategy allows; `None`: the cluster's strategy, which allows a million.
     pub restarts: Option<u32>,
-    /// True if its first vertex has a coordinator.
+    /// True if its first vertex has a coordinator, which takes part in checkpoints.
     pub coordinated: bool,
-    /// Its checkpoints, if it takes any.
+    /// The job's checkpoints; `None` if it takes none.
     pub checkpointing: Option<Checkpointing>,
 }
 
@@ -96,24 +96,24 @@ impl PlannedJob {
     }
 }
 
-/// Returns the host name of a JobManager candidate.
+/// Returns the host name of the JobManager number `i`, below [`CANDIDATES`]: `jobmanager-0`, ….
 pub fn candidate(i: usize) -> String {
     format!("jobmanager-{i}")
 }
 
-/// Returns the host name of a TaskManager.
+/// Returns the host name of the TaskManager number `i`, below [`WORKERS`]: `taskmanager-0`, ….
 pub fn worker(i: usize) -> String {
     format!("taskmanager-{i}")
 }
 
-/// Stands for the host of the process that leads when the fault begins.
+/// Stands, as a host's name in a [`Fault`], for the host of the process that leads when the fault begins; see [`Fault::aimed_at`].
 pub const LEADER: &str = "the leader";
 
-/// Host name of the client.
+/// Host name of the client, which submits the jobs and is no part of the cluster.
 pub const CLIENT: &str = "client";
 
 impl Plan {
-    /// Draws the run of a seed.
+    /// Draws the run of a seed: the same for the same seed, and with at least one fault of each kind.
     pub fn draw(seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut jobs: Vec<_> = (0..rng.random_range(5..=7)).map(|_| draw_job(&mut rng)).collect();
