@@ -3,7 +3,7 @@
 
 use gateways::program_host::{BuildError, BuildGraph};
 use model::{JobGraph, ProgramRef};
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
 /// A function that must end this process, on any thread. A program host calls it with the reason, as text for the log, when a task does
