@@ -146,7 +146,8 @@ impl Drop for Observed {
     }
 }
 
-/// The identity that a caller proved; decides which endpoints it may call.
+/// The identity that a caller proved, one of three. [`Local`](Self::Local) and [`Cluster`](Self::Cluster), as clients with the cluster
+/// secret are too, may call every endpoint; [`Host`](Self::Host) only those that are served for its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 pub enum Principal {
     /// A caller in the same process; it may make every call.

@@ -179,8 +179,9 @@ pub struct TriggerSavepoint {
     /// The directory in which the savepoint's folder is made, a URI or an absolute path; `None`:
     /// `execution.checkpointing.savepoint-dir`. A checkpoint ignores it.
     pub directory: Option<String>,
-    /// True if the job is cancelled once the savepoint is complete; a savepoint that fails cancels nothing. Without
-    /// effect on a stop, which ends the job anyway.
+    /// True if the job is cancelled once the savepoint is complete; a savepoint that fails cancels nothing. If the JobMaster does not
+    /// take the cancellation within 60 s, the operation has failed although the savepoint exists. The operation is done before the job
+    /// has ended. Without effect on a stop, which ends the job anyway.
     pub cancel: bool,
 }
 
@@ -336,8 +337,8 @@ pub struct DeliverCoordinationRequest {
 }
 
 /// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and
-/// the cluster's processes end when the jobs have ended, after 30 s at the latest. Answered at once, before anything
-/// has ended.
+/// the processes of the leading JobManager's cluster begin to end when the jobs have ended, or after 30 s. Answered at once, before anything
+/// has ended. Standby JobManagers are not told: one may lead the empty cluster afterwards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 

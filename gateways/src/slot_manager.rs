@@ -124,7 +124,7 @@ pub struct RemoveJob {
 /// given to no job; held slots stay held.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockHosts {
-    /// Host names of all blocked nodes; empty: none is blocked.
+    /// Host names of all blocked nodes, whose free slots no job gets; empty: none is blocked.
     pub hosts: Vec<String>,
 }
 

@@ -59,8 +59,9 @@ pub enum CheckpointError {
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
-    /// The state is in this object, but the job has no checkpoint directory (`execution.checkpointing.dir` is not set), or its tasks
-    /// can't read that, and the state is too large to be inline.
+    /// The job has no checkpoint directory (`execution.checkpointing.dir` is not set). Either it has to read this state object of its own,
+    /// and can't be restored; or the state at this URI, of another job's snapshot, is too large to be copied into the metadata of a new
+    /// checkpoint, which then fails.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
     /// A savepoint was not copied within this time (the checkpoint time-out); it may be complete if only the answer to its last write

@@ -79,7 +79,7 @@ impl WorkersRole {
 pub struct JobRuns {
     /// Tasks whose RUNNING the JobMaster has confirmed.
     pub tasks: u64,
-    /// Number of look-ups by which the tasks have learned where their producers are.
+    /// Number of look-ups by which the tasks have learned where their producers are: one for each producing subtask, over all tasks.
     pub producers: u64,
 }
 

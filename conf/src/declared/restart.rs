@@ -7,7 +7,8 @@ choices! {
     /// The strategy that decides whether a job is restarted after a failure, how often and after which pause
     /// (`restart-strategy.type`).
     pub enum Strategy {
-        /// Never restarts the job: the first failure is final.
+        /// Never restarts the job after a failure of a task: the first one is final. A new leading JobManager runs the job again all the
+        /// same, from its newest checkpoint.
         None = "none" | "off" | "disable",
         /// A limited number of restarts (`restart-strategy.fixed-delay.attempts`), each after the same pause; the next failure fails
         /// the job.

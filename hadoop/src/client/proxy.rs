@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The bounds on the time of one call through a [`Proxy`], and whether the call may be repeated.
+/// The bounds on the time of one call through a [`Proxy`] (`None`: of all tries no bound, of one try the client's `call_timeout`), and
+/// whether a policy with failover may repeat the call where the server may have executed it; a fixed one repeats it in any case.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
     /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.

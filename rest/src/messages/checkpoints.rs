@@ -74,7 +74,8 @@ pub struct CheckpointSummary {
 /// The newest checkpoint of each kind, each with an empty `tasks`; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
-    /// Newest complete checkpoint that is not a savepoint; it may have been deleted since.
+    /// Newest complete checkpoint that is not a savepoint; it may have been deleted since. `None` if none was completed since the
+    /// JobMaster started, though older ones exist.
     pub completed: Option<CheckpointInfo>,
     /// Newest complete savepoint, also one of a stop; `None` if there was none since the JobMaster started.
     pub savepoint: Option<CheckpointInfo>,
@@ -342,7 +343,8 @@ pub struct CheckpointConfigInfo {
     pub max_concurrent: u32,
     /// Tells whether the newest checkpoints are kept when the job fails or is cancelled.
     pub externalization: ExternalizationInfo,
-    /// URI of the checkpoint directory; the text `JobManager` if there is none and the JobManager keeps the state.
+    /// The checkpoint directory as it was set, a URI or an absolute path; the text `JobManager` if none is set and the JobManager keeps
+    /// the state.
     pub checkpoint_storage: String,
     /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoints: bool,

@@ -74,7 +74,8 @@ pub fn kill_pid(pid: i32) -> bool {
     pid > 1 && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
 }
 
-/// Returns the id of the parent of the process `pid`, from `/proc`; `None` if the process has ended.
+/// Returns the id of the parent of the process `pid`, from `/proc`; `None` if there is no such process. One that has ended is
+/// there until its parent waits for it.
 pub fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // `pid (name) state parent …`, where the name may contain anything.

@@ -32,7 +32,8 @@ impl Flood {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a flood, for the fault of this number: within half a second [`Flood::run`] starts to call.
+    /// Begins a flood, for the fault of this number: [`Flood::run`] starts to call within half a second of simulated time, or later: once
+    /// a leader of the ResourceManager is known and floods that began before have ended.
     pub fn begin(&self, number: u64) {
         self.with(|floods| floods.push(number));
     }

@@ -58,7 +58,8 @@ impl<K: Key, T> Folding<K, T> for Count {
     }
 }
 
-/// The folding of `sum`: adds a number of each record by `+=` and emits `(key, sum)`.
+/// The folding of `sum`: adds a number of each record by `+=` and emits `(key, sum)`, with every record unless `at_end()` or windows
+/// put that off.
 #[derive(Debug)]
 pub struct Sum<F, V> {
     function: F,
