@@ -95,8 +95,8 @@ pub mod prelude {
 /// a failed job, 4 for an unknown outcome, and 64 for wrong usage. A second call in the same process runs nothing, prints an error to
 /// standard error and returns 64.
 ///
-/// A program with several jobs registers each of them under a name. `flott run --job NAME` selects one, and for a program that is started by itself the environment
-/// variable `FLOTT_PIPELINE_ENTRY=NAME`; none selected is an error:
+/// A program with several jobs registers each of them under a name. `flott run --job NAME` selects one, and for a program that is started
+/// by itself the environment variable `FLOTT_PIPELINE_ENTRY=NAME`; none selected is an error:
 ///
 /// ```no_run
 /// use flott::prelude::*;

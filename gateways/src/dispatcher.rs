@@ -337,8 +337,8 @@ pub struct DeliverCoordinationRequest {
 }
 
 /// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and
-/// the processes of the leading JobManager's cluster begin to end when the jobs have ended, or after 30 s. Answered at once, before anything
-/// has ended. Standby JobManagers are not told: one may lead the empty cluster afterwards.
+/// the processes of the leading JobManager's cluster begin to end when the jobs have ended, or after 30 s. Answered at once, before
+/// anything has ended. Standby JobManagers are not told: one may lead the empty cluster afterwards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 

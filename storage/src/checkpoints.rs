@@ -251,8 +251,8 @@ impl CheckpointDirectory {
     /// never replaced; a repeated call with the same metadata succeeds.
     ///
     /// # Errors
-    /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if an
-    /// existing one is deleted meanwhile, or [`CheckpointError::Metadata`] if the metadata can't be encoded.
+    /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if
+    /// an existing one is deleted meanwhile, or [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn put_metadata(
         &self,
         metadata: &CheckpointMetadata,

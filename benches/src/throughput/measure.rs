@@ -76,8 +76,8 @@ impl Span {
     }
 
     /// Ends the measurement and returns it: `wall_s` is the duration that counts, in seconds, and `checksum` the result of what was run.
-    /// CPU is that of the processes since [`Span::begin`] and of their children that have ended and been waited for; the peak of memory is that
-    /// of the processes' whole life, so also from before the span.
+    /// CPU is that of the processes since [`Span::begin`] and of their children that have ended and been waited for; the peak of memory is
+    /// that of the processes' whole life, so also from before the span.
     ///
     /// # Errors
     /// When one of the processes is no longer there.
