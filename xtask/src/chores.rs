@@ -19,6 +19,8 @@ pub(crate) const MUTANTS: &str = "tests/mutants";
 const REFERENCE: &str = "conf/REFERENCE.md";
 /// How often NodeManagers beat in the benchmark on YARN: as YARN has it, and quickly.
 const HEARTBEATS: [&str; 2] = ["1000", "100"];
+/// The crate of the benchmarks.
+const BENCHES: &str = "benches";
 /// The crate that stands alone.
 const HADOOP: &str = "hadoop";
 /// How many simulated clusters every test run tries.
@@ -68,7 +70,7 @@ fn reference() -> Result<String> {
 pub(crate) fn test() -> Result<()> {
     tools::ensure()?;
     let metadata = workspace::metadata(false)?;
-    run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
+    build_programs(&metadata)?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
     // Their clocks are simulated, so they take the time in which the tests below wait for daemons.
@@ -87,6 +89,15 @@ pub(crate) fn test() -> Result<()> {
     run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
 }
 
+/// Builds the programs that tests start, with the features of the tests, so that nothing is built twice. Benchmarks, which clippy has
+/// checked, are left out: linking twenty programs takes a minute.
+fn build_programs(metadata: &serde_json::Value) -> Result<()> {
+    let members = workspace::members(metadata);
+    let bins = members.iter().filter(|member| member.name != BENCHES).flat_map(|m| &m.bins);
+    let mut build = cargo(&["build", "--workspace", "--features", MUTANTS]);
+    run(build.args(bins.flat_map(|bin| ["--bin", bin.as_str()])))
+}
+
 /// The test of Kerberos that starts a KDC for itself.
 fn against_a_kdc() -> Result<()> {
     let mut test = cargo(&["test", "--workspace", "--features", MUTANTS, "--lib", "--"]);
@@ -95,12 +106,13 @@ fn against_a_kdc() -> Result<()> {
 
 /// Flink's own client, which Maven builds, against a cluster of ours.
 pub(crate) fn flink_client() -> Result<()> {
-    let folder = workspace::target_directory(&workspace::metadata(false)?).join("flink-client");
+    let metadata = workspace::metadata(false)?;
+    let folder = workspace::target_directory(&metadata).join("flink-client");
     let mut mvn = Command::new("mvn");
     mvn.args(["--batch-mode", "--quiet", "--file", "tests/flink-client/pom.xml"]);
     mvn.arg(format!("-Dcheck.build={}", folder.display())).arg("package");
     run(mvn.current_dir(workspace::root()))?;
-    run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
+    build_programs(&metadata)?;
     let mut test = cargo(&["test", "--workspace", "--features", MUTANTS]);
     test.args(["--test", "flink_client", "--", "--ignored"]).env(PREBUILT, "1");
     run(test.env("FLINK_CLIENT", &folder))
@@ -118,7 +130,7 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     let metadata = workspace::metadata(false)?;
     let members = workspace::members(&metadata);
     let benches: Vec<&String> =
-        members.iter().filter(|m| m.name == "benches").flat_map(|m| &m.bins).collect();
+        members.iter().filter(|m| m.name == BENCHES).flat_map(|m| &m.bins).collect();
     // A benchmark of an example cannot bear its name: two programs of one name share a file.
     let prefixed = format!("bench_{name}");
     let Some(bin) = benches.iter().find(|bin| bin.as_str() == name || bin.as_str() == prefixed)

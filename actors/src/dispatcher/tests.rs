@@ -246,7 +246,9 @@ async fn a_program_is_built_with_the_settings_of_the_cluster_that_shape_a_graph(
     let plan = |own: Option<&str>| {
         let options = own.map(|own| ("pipeline.max-parallelism".to_owned(), own.to_owned()));
         let options = options.into_iter().collect();
-        f.gateway().ask(PlanProgram { program: program(), parallelism: Some(1), options })
+        let (plan, gateway) =
+            (PlanProgram { program: program(), parallelism: Some(1), options }, f.gateway());
+        async move { gateway.ask(plan).await }
     };
     let max = BTreeMap::from([("pipeline.max-parallelism".to_owned(), "64".to_owned())]);
     assert_eq!(plan(None).await.unwrap().options, max);
