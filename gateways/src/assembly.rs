@@ -155,7 +155,12 @@ impl Assemblies {
                 Parts::File(body.start(service, room))
             }
             None => {
-                let error = connection.overloaded("long bodies from");
+                let what = "long bodies from";
+                let error = match &ask {
+                    Some(_) => connection.overloaded(what),
+                    // The call has run.
+                    None => connection.overloaded(&format!("{REPLY}a call among {what}")),
+                };
                 fail(connection, frame.id, ask.is_some(), error);
                 return Ok(());
             }

@@ -129,17 +129,17 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Returns true if the handler may have run (in part or whole). False if it certainly has not, and also for
-    /// [`FabricError::Overloaded`], even where a long answer found no room at the caller after the handler had run.
+    /// Returns true if the handler may have run (in part or whole), false if it certainly has not.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,
             Self::DeadlineExceeded { running, .. } => !running.is_zero(),
             Self::HandlerPanicked { .. } => true,
             // A reply that could not be carried: the handler had run.
-            Self::NoRoom { what, .. } | Self::Malformed { what, .. } => what.starts_with(REPLY),
+            Self::NoRoom { what, .. }
+            | Self::Malformed { what, .. }
+            | Self::Overloaded { what } => what.starts_with(REPLY),
             Self::Fenced { .. }
-            | Self::Overloaded { .. }
             | Self::Incompatible { .. }
             | Self::NoSuchEndpoint { .. }
             | Self::NoSuchCall { .. }

@@ -188,8 +188,10 @@ fn bodies_whose_peers_stop_half_way_give_their_room_back() {
             .service_with("a", RpcOptions { body_folder: folder("a-half"), ..small("a") })
             .await;
         let _served = serve(&server);
-        let other = world.service("b").await;
-        let other = other.gateway::<TestGateway>(&server.address_of("test"), session(1));
+        let asked = world.service("b").await;
+        let _asked_served = serve(&asked);
+        let back = server.gateway::<TestGateway>(&asked.address_of("test"), session(1));
+        let other = asked.gateway::<TestGateway>(&server.address_of("test"), session(1));
         let large = || other.ask(Echo { bytes: body(2, 1) });
         let when_there_is_room = || async {
             while let Err(error) = large().await {
@@ -212,6 +214,11 @@ fn bodies_whose_peers_stop_half_way_give_their_room_back() {
         assert!(id == 66 && matches!(refused, FabricError::Overloaded { .. }), "{id}: {refused}");
         let full = large().await.unwrap_err();
         assert!(matches!(full, CallError::Fabric(FabricError::Overloaded { .. })), "{full}");
+        assert!(!full.fabric().unwrap().may_have_run());
+        // The answer to a call of this side finds no room either, after the call has run.
+        let lost = back.ask(Echo { bytes: body(2, 1) }).await.unwrap_err();
+        assert!(matches!(lost.fabric(), Some(FabricError::Overloaded { .. })), "{lost}");
+        assert!(lost.fabric().unwrap().may_have_run());
         let mut late = Vec::new();
         for _ in 1..66 {
             let (id, error) = stays.fault().await.unwrap();
