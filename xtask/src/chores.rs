@@ -63,7 +63,7 @@ fn reference() -> Result<String> {
     output(&mut cargo(&["run", "--quiet", "--example", "reference"]))
 }
 
-/// Every test: of units, documentation, whole processes, hadoop against real daemons, a few simulated clusters, and a
+/// Every test: of units, whole processes, documentation, hadoop against real daemons, a few simulated clusters, and a
 /// few real ones whose processes are killed.
 ///
 /// All in one build: the features are named once, so that nothing is built twice. What the tests need is there before it.
@@ -71,30 +71,33 @@ pub(crate) fn test() -> Result<()> {
     tools::ensure()?;
     let metadata = workspace::metadata(false)?;
     build_programs(&metadata)?;
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
-    run(tests.env(PREBUILT, "1"))?;
-    // Their clocks are simulated, so they take the time in which the tests below wait for daemons.
+    let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
+    run(cargo(&selected).arg("--tests").env(PREBUILT, "1"))?;
+    // None of these depends on a clock, so they take the time in which the tests below wait for daemons.
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
-    let seeds = ["--seeds", TEST_SEEDS];
-    let seeds = Beside::start(&simulate, &seeds, simulate.with_file_name("simulate-seeds.log"))?;
-    let mutants = ["--mutants", "--recorded"];
-    let log = simulate.with_file_name("simulate-mutants.log");
-    let mutants = Beside::start(&simulate, &mutants, log)?;
+    let log = |name: &str| simulate.with_file_name(name);
+    let mut seeds = Command::new(&simulate);
+    let seeds = Beside::start(seeds.args(["--seeds", TEST_SEEDS]), log("simulate-seeds.log"))?;
+    let mut mutants = Command::new(&simulate);
+    let mutants = mutants.args(["--mutants", "--recorded"]);
+    let mutants = Beside::start(mutants, log("simulate-mutants.log"))?;
+    let documented = Beside::start(cargo(&selected).arg("--doc"), log("doc-tests.log"))?;
     against_a_kdc()?;
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
+    documented.end()?;
     seeds.end()?;
     mutants.end()?;
     run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
 }
 
-/// Builds the programs that tests start, with the features of the tests, so that nothing is built twice. Benchmarks, which clippy has
-/// checked, are left out: linking twenty programs takes a minute.
+/// Builds the programs and examples that tests start, with the features of the tests, so that nothing is built twice. Benchmarks, which
+/// clippy has checked, are left out: linking twenty programs takes a minute.
 fn build_programs(metadata: &serde_json::Value) -> Result<()> {
     let members = workspace::members(metadata);
     let bins = members.iter().filter(|member| member.name != BENCHES).flat_map(|m| &m.bins);
-    let mut build = cargo(&["build", "--workspace", "--features", MUTANTS]);
+    let mut build = cargo(&["build", "--workspace", "--examples", "--features", MUTANTS]);
     run(build.args(bins.flat_map(|bin| ["--bin", bin.as_str()])))
 }
 

@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -51,10 +51,11 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts `program` by `nice`; what it prints goes to the file `output`.
-    pub(crate) fn start(program: &Path, args: &[&str], output: PathBuf) -> Result<Self> {
+    /// Starts `wanted` by `nice`, in the workspace's root; what it prints goes to the file `output`.
+    pub(crate) fn start(wanted: &Command, output: PathBuf) -> Result<Self> {
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(program).args(args);
+        command.args(["-n", "19"]).arg(wanted.get_program()).args(wanted.get_args());
+        command.current_dir(crate::workspace::root());
         let shown = shown(&command);
         eprintln!("   $ {shown}   (beside what follows; it prints to {})", output.display());
         let file = File::create(&output)?;
