@@ -25,6 +25,11 @@ const BENCHES: &str = "benches";
 const HADOOP: &str = "hadoop";
 /// How many simulated clusters every test run tries.
 const TEST_SEEDS: &str = "50";
+/// Targets with tests that do little but run the compiler, and the beginnings of these tests' names.
+const COMPILING: [(&str, &str); 2] = [
+    ("mistakes", "the_compiler_says_what_to_do"),
+    ("first_program", "the_first_program_of_the_readme"),
+];
 /// How many real clusters every test run disturbs: the fewest that aim at all points, and one more.
 const TEST_CHAOS_RUNS: &str = "3";
 
@@ -72,7 +77,8 @@ pub(crate) fn test() -> Result<()> {
     let metadata = workspace::metadata(false)?;
     build_programs(&metadata)?;
     let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
-    run(cargo(&selected).arg("--tests").env(PREBUILT, "1"))?;
+    let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
+    run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
     // None of these depends on a clock, so they take the time in which the tests below wait for daemons.
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     let log = |name: &str| simulate.with_file_name(name);
@@ -82,11 +88,14 @@ pub(crate) fn test() -> Result<()> {
     let mutants = mutants.args(["--mutants", "--recorded"]);
     let mutants = Beside::start(mutants, log("simulate-mutants.log"))?;
     let documented = Beside::start(cargo(&selected).arg("--doc"), log("doc-tests.log"))?;
+    let compiling = COMPILING.iter().flat_map(|(target, _)| ["--test", target]);
+    let compiling = Beside::start(cargo(&selected).args(compiling), log("compiling-tests.log"))?;
     against_a_kdc()?;
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
     documented.end()?;
+    compiling.end()?;
     seeds.end()?;
     mutants.end()?;
     run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
