@@ -38,7 +38,7 @@ Examples:
   flott info ./word_count --input /data/text
   flott run-application -t standalone ./word_count --input /data/text
 
-Exit codes: 0 succeeded or cancelled, 1 start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
+Exit codes: 0 succeeded or cancelled, 1 command or start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
 
 /// The options that every subcommand of `flott` takes.
 #[derive(Debug, Clone, Args)]
