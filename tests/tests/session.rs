@@ -734,7 +734,7 @@ fn a_burst_of_short_jobs_leaves_the_logs_of_a_few() {
         let there = list.jobs.iter().filter(|job| job.state == state && jobs.contains(&job.jid));
         (there.count() == jobs.len()).then_some(())
     };
-    let lasting = run("ticker", &["--rate", "10"], AT_ONCE);
+    let lasting = run("sequence_sum", &["--count", "1000000", "--rate", "10"], AT_ONCE);
     eventually(SOON, "each process has a log of each running job", || {
         let kept = jobs_with_logs(&logs);
         (kept.len() == 2 && kept.values().all(|jobs| *jobs == AT_ONCE)).then_some(())
