@@ -75,13 +75,17 @@ fn reference() -> Result<String> {
 pub(crate) fn test() -> Result<()> {
     tools::ensure()?;
     let metadata = workspace::metadata(false)?;
+    let simulate = workspace::target_directory(&metadata).join("debug/simulate");
+    let log = |name: &str| simulate.with_file_name(name);
+    // They come while everything is built.
+    let mut fetch = Command::new(std::env::current_exe()?);
+    let jars = Beside::start(fetch.args(["yarn", "fetch"]), log("yarn-fetch.log"))?;
     build_programs(&metadata)?;
     let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
     let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
     run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
+    jars.end()?;
     // None of these depends on a clock, so they take the time in which the tests below wait for daemons.
-    let simulate = workspace::target_directory(&metadata).join("debug/simulate");
-    let log = |name: &str| simulate.with_file_name(name);
     let mut seeds = Command::new(&simulate);
     let seeds = Beside::start(seeds.args(["--seeds", TEST_SEEDS]), log("simulate-seeds.log"))?;
     let mut mutants = Command::new(&simulate);

@@ -38,7 +38,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   chaos [ARGS]               real clusters under kill -9, slow and full disks: [--runs N] [--seed S] [--no-disks]
                              [--commits-early] [--keep]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
-  yarn up|kill|start|down|test|memory|help [ARGS]
+  yarn up|kill|start|down|fetch|test|memory|help [ARGS]
                              a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION]";
 
 fn main() -> ExitCode {

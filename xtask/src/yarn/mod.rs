@@ -30,6 +30,7 @@ use std::{
 const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION] [--dir DIR]
        cargo xtask yarn kill|start NAME [--dir DIR]
        cargo xtask yarn down [--dir DIR]
+       cargo xtask yarn fetch
        cargo xtask yarn test [--hadoop VERSION]
        cargo xtask yarn memory [--minutes N] [--hadoop VERSION]
 
@@ -45,6 +46,8 @@ kill   kills one daemon (-9): namenode, datanode, resourcemanager (with --ha res
        one crashes.
 start  starts a daemon that is not running, with the data it had, and returns when it is ready.
 down   stops the daemons and the containers they left, and removes DIR.
+fetch  fetches the jars of all versions of Hadoop that are tested, and starts nothing. The other commands fetch what
+       they lack themselves.
 test   builds hadoop, and runs its tests against clusters of its own: one as `up` makes it, and one with --secure
        --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
 memory builds everything, and runs jobs in a row for N minutes (30) in a session on a cluster of its own, whose
@@ -104,6 +107,7 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
         "down" => down(&directory(&options(rest, Command::Down)?)?),
         "kill" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::kill),
         "start" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::start_one),
+        "fetch" if rest.is_empty() => suite::fetch(),
         "test" => suite::alone(&options(rest, Command::Test)?.hadoop),
         "memory" => {
             let options = options(rest, Command::Memory)?;

@@ -1,7 +1,7 @@
 //! Tests against Hadoop's real daemons: those of hadoop and those of objects in HDFS. Each cluster is started, tested
 //! and stopped, even after a failure.
 
-use super::{Users, place, with_cluster};
+use super::{HADOOP, Options, Users, fetched, place, with_cluster};
 use crate::chores::{MUTANTS, PREBUILT};
 use crate::run::{Result, cargo, run};
 
@@ -153,6 +153,14 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
         failed.extend(tested.err().map(|error| error.to_string()));
     }
     told(failed)
+}
+
+/// Fetches the jars that [`of`] needs, so that it does not wait for them.
+pub(super) fn fetch() -> Result<()> {
+    for version in [HADOOP, OLDER_HADOOP] {
+        fetched(&Options { hadoop: version.to_owned(), ..Options::default() })?;
+    }
+    Ok(())
 }
 
 /// Builds everything, and runs jobs in a row for so many minutes on a cluster that watches containers' memory.
