@@ -116,8 +116,8 @@ impl Options {
     }
 
     /// Returns these options with the settings in `map` over them, for example a job's own options over its
-    /// cluster's; `self` stays as it is. Errors, and `Options::source_of`, name `place` as the source of these
-    /// settings.
+    /// cluster's; `self` stays as it is. Of one option under two names the setting under its own name counts. Errors, and
+    /// `Options::source_of`, name `place` as the source of these settings.
     ///
     /// # Errors
     /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not
@@ -128,13 +128,29 @@ impl Options {
         place: &str,
     ) -> Result<Self, ConfError> {
         let mut entries = (*self.entries).clone();
+        let (mut by_own_name, mut by_other_name) = (BTreeMap::new(), BTreeMap::new());
         for (key, text) in map {
-            let text = text.into();
-            let own = check(key.as_ref(), &text, place)?.to_owned();
-            let place = place.to_owned();
-            entries.insert(own, Entry { text, place });
+            let (key, text, place) = (key.as_ref(), text.into(), place.to_owned());
+            let own = check(key, &text, &place)?.to_owned();
+            let settings = if own == key { &mut by_own_name } else { &mut by_other_name };
+            settings.insert(own, Entry { text, place });
         }
+        entries.extend(by_other_name);
+        entries.extend(by_own_name);
         Ok(Self { entries: Arc::new(entries) })
+    }
+
+    /// Returns a job's settings with each key replaced by the own name of its option; other keys stay as they are. Of one option under two
+    /// names the setting under its own name counts.
+    pub fn under_own_names(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let own = |key: &str| match find(key) {
+            Some(option) if !option.is_family() => option.key().to_owned(),
+            _ => key.to_owned(),
+        };
+        let renamed = |(key, text): (&String, &String)| (own(key), text.clone());
+        let mut named: BTreeMap<String, String> = settings.iter().map(renamed).collect();
+        named.extend(settings.into_iter().filter(|(key, _)| own(key) == *key));
+        named
     }
 
     /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.

@@ -154,6 +154,25 @@ fn secrets_are_masked_for_logs_and_kept_for_other_processes() {
 }
 
 #[test]
+fn of_one_option_under_two_names_the_setting_under_its_own_name_counts() {
+    let (own, old) = ("execution.checkpointing.dir", "state.checkpoints.dir");
+    let dir = |settings: [(&str, &str); 2]| {
+        let options = Options::default().overlaid(settings, "the job").unwrap();
+        options.get(&crate::checkpointing::DIRECTORY)
+    };
+    assert_eq!(dir([(own, "/a"), (old, "/b")]).as_deref(), Some("/a"));
+    assert_eq!(dir([(old, "/b"), (own, "/a")]).as_deref(), Some("/a"));
+    let map = |settings: &[(&str, &str)]| -> BTreeMap<String, String> {
+        settings.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    };
+    let renamed = Options::under_own_names(map(&[(old, "/b"), ("program.x", "1"), ("odd", "2")]));
+    assert_eq!(renamed, map(&[(own, "/b"), ("program.x", "1"), ("odd", "2")]));
+    assert_eq!(Options::under_own_names(map(&[(old, "/b"), (own, "/a")])), map(&[(own, "/a")]));
+    let again = Options::default().with(own, "/a").unwrap().with(old, "/b").unwrap();
+    assert_eq!(again.get(&crate::checkpointing::DIRECTORY).as_deref(), Some("/b"), "a later call");
+}
+
+#[test]
 fn only_what_shapes_a_graph_is_handed_to_a_programs_build() {
     let options = Options::from_map([
         ("pipeline.max-parallelism", "64"),

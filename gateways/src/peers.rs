@@ -145,6 +145,7 @@ impl Peers {
     }
 
     /// Returns the number of known processes: connected, being connected, or recently failed.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -171,7 +171,8 @@ pub struct RestoredCheckpoint {
     /// True if this is the snapshot that the job was started from (a savepoint or a retained checkpoint), false if it is a
     /// checkpoint of the job itself.
     pub is_savepoint: bool,
-    /// The URI of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own.
+    /// The folder of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own, until
+    /// [`CheckpointReport::name_folders`] names that folder.
     pub external_path: Option<String>,
 }
 
@@ -258,17 +259,21 @@ pub struct CheckpointReport {
 }
 
 impl CheckpointReport {
-    /// Sets the external path of each complete checkpoint that has none to its folder `DIRECTORY/JOB/chk-N`, as `flott run -s` takes it;
+    /// Sets the external path of each complete checkpoint, and of the restored one, that has none to its folder `DIRECTORY/JOB/chk-N`, as
+    /// `flott run -s` takes it;
     /// also of those that were deleted since. Does nothing for savepoints, which have theirs, or if the job has no checkpoint directory.
     pub fn name_folders(&mut self, job: JobId) {
         let Some(directory) = &self.settings.directory else { return };
+        let folder =
+            |checkpoint: u64| format!("{}/{job}/chk-{checkpoint}", directory.trim_end_matches('/'));
         let latest = self.latest_completed.iter_mut();
         for stats in self.history.iter_mut().chain(latest) {
             if stats.status == CheckpointStatus::Completed && !stats.kind.is_savepoint() {
-                let folder =
-                    format!("{}/{job}/chk-{}", directory.trim_end_matches('/'), stats.checkpoint);
-                stats.external_path.get_or_insert(folder);
+                stats.external_path.get_or_insert_with(|| folder(stats.checkpoint));
             }
+        }
+        if let Some(restored) = &mut self.restored {
+            restored.external_path.get_or_insert_with(|| folder(restored.checkpoint));
         }
     }
 

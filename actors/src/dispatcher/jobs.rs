@@ -1,6 +1,7 @@
 //! Accepts and runs jobs, and tells the BlobServer which blobs they need.
 
 use super::leader::{Dispatcher, Job};
+use super::needs::RestoredFrom;
 use super::restoring;
 use super::{ClusterEnd, ClusterMode};
 use crate::blob_server::Needed;
@@ -212,7 +213,7 @@ impl Dispatcher {
             // No coordinator will run in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
-        let restored_from = options.get(&conf::state_recovery::PATH);
+        let restored_from = RestoredFrom::of(&options);
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
             leaders: self.deps.leaders.clone(),

@@ -2,6 +2,7 @@
 
 use super::ended::Ended;
 use super::ending::Ending;
+use super::needs::RestoredFrom;
 use super::{ClusterMode, DispatcherDeps, ENDPOINT};
 use crate::job_manager_runner::JobManagerRunner;
 use crate::probe::Fact;
@@ -34,7 +35,7 @@ pub(super) struct Job {
     pub(super) log: OpenJobLog,
     pub(super) submitted_ms: u64,
     /// The snapshot that the job was told to start from; it reads it until it has a checkpoint of its own.
-    pub(super) restored_from: Option<String>,
+    pub(super) restored_from: Option<RestoredFrom>,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
     /// The recorded end of the job; `None` until it is recorded.

@@ -2,6 +2,8 @@
 
 use super::leader::Dispatcher;
 use actix::{Addr, Context, Handler, MessageResult};
+use conf::Options;
+use conf::state_recovery::{self, ClaimMode};
 use model::JobId;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,25 +16,44 @@ use storage::state_reader::{Snapshot, StateReader};
 struct Needs {
     /// Jobs whose end is not recorded: another leader may run them again.
     running: BTreeSet<JobId>,
-    /// Jobs that were started from a snapshot and its path or URI; the log tells whether the job has a checkpoint of its own. No
-    /// log: the graph is being stored.
-    restored: Vec<(JobId, String, Option<OpenJobLog>)>,
+    /// Jobs that were started from a snapshot, and which; the log tells whether the job has a checkpoint of its own. No log: the graph
+    /// is being stored.
+    restored: Vec<(JobId, RestoredFrom, Option<OpenJobLog>)>,
     /// False while the jobs of an earlier leader are read: there may be more jobs than in `running`.
     complete: bool,
 }
 
+/// The snapshot that a job was started from.
+#[derive(Debug, Clone)]
+pub(super) struct RestoredFrom {
+    /// Path or URI, as the user gave it.
+    path: String,
+    /// True if the snapshot is the job's own, which its first complete checkpoint deletes.
+    claims: bool,
+}
+
+impl RestoredFrom {
+    /// Returns the snapshot that a job with these options is started from; `None` if it starts without one.
+    pub(super) fn of(options: &Options) -> Option<Self> {
+        let claims = options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim;
+        options.get(&state_recovery::PATH).map(|path| Self { path, claims })
+    }
+}
+
 impl Needs {
     /// Returns a job that runs here, was started from the snapshot at `uri`, and has no complete checkpoint of its own: it reads
-    /// the snapshot, also after a failure. `None` if there is none but perhaps `asking`, the job for which this is asked.
+    /// the snapshot, also after a failure. With `claims` only one that claims the snapshot. `None` if there is none but perhaps
+    /// `asking`, the job for which this is asked.
     async fn restores_from(
         &self,
         reader: &StateReader,
         uri: &str,
-        asking: Option<JobId>,
+        (asking, claims): (Option<JobId>, bool),
     ) -> Option<JobId> {
         let place = reader.place(uri).await;
-        for (job, from, log) in self.restored.iter().filter(|(job, ..)| Some(*job) != asking) {
-            if reader.place(from).await != place {
+        let others = self.restored.iter().filter(|(job, ..)| Some(*job) != asking);
+        for (job, from, log) in others.filter(|(_, from, _)| from.claims || !claims) {
+            if reader.place(&from.path).await != place {
                 continue;
             }
             let has_own = match log {
@@ -68,16 +89,37 @@ pub(super) async fn need_of(
     (path, snapshot): (&str, &Snapshot),
     asking: Option<JobId>,
 ) -> Result<Option<Need>, String> {
-    let asked = dispatcher.send(AskNeeds).await;
-    let needs = asked.map_err(|_| "the Dispatcher is shutting down".to_owned())?;
+    let needs = ask(dispatcher).await?;
     if let Some(owner) = snapshot.checkpoint_of.filter(|job| needs.running.contains(job)) {
         return Ok(Some(Need::Runs(owner)));
     }
     if !needs.complete {
         return Ok(Some(Need::Unknown));
     }
-    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, asking).await) };
+    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, (asking, false)).await) };
     Ok(answered(path, restores).await?.map(Need::StartedFrom))
+}
+
+/// Returns the job, other than `asking`, that claims the snapshot and has not deleted it yet: its first complete checkpoint will, while
+/// `asking` may have to read the snapshot again after a failure. `None` if no job that is known here does.
+///
+/// # Errors
+/// Returns a text if the Dispatcher has stopped or the path does not answer.
+pub(super) async fn claimed_by(
+    dispatcher: &Addr<Dispatcher>,
+    reader: &StateReader,
+    (path, snapshot): (&str, &Snapshot),
+    asking: JobId,
+) -> Result<Option<JobId>, String> {
+    let needs = ask(dispatcher).await?;
+    let asking = (Some(asking), true);
+    let claims = async { Ok(needs.restores_from(reader, &snapshot.uri, asking).await) };
+    answered(path, claims).await
+}
+
+async fn ask(dispatcher: &Addr<Dispatcher>) -> Result<Needs, String> {
+    let asked = dispatcher.send(AskNeeds).await;
+    asked.map_err(|_| "the Dispatcher is shutting down".to_owned())
 }
 
 /// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote
@@ -116,7 +158,7 @@ impl Handler<AskNeeds> for Dispatcher {
             });
         let persisting = self.persisting.iter().filter_map(|(job, (graph, _))| {
             let options = self.merged(&graph.options).ok()?;
-            Some((*job, options.get(&conf::state_recovery::PATH)?, None))
+            Some((*job, RestoredFrom::of(&options)?, None))
         });
         let restored = running_here.chain(persisting).collect();
         let running = self.table.jobs().map(|(job, _)| job).filter(|job| !has_ended(job));

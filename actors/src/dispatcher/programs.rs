@@ -28,6 +28,8 @@ impl Dispatcher {
         keep: bool,
     ) -> Result<(BuildInHost, Options), SubmitError> {
         let merged = self.merged(&options)?;
+        // So that they take precedence over what the program sets under either name.
+        let options = Options::under_own_names(options);
         let parallelism =
             parallelism.unwrap_or_else(|| merged.get(&conf::execution::PARALLELISM).get());
         let defaults = self.deps.services.options.shaping();

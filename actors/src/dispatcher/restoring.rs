@@ -2,7 +2,7 @@
 
 use super::jobs::NotStored;
 use super::leader::Dispatcher;
-use super::needs::{Need, answered, need_of};
+use super::needs::{Need, answered, claimed_by, need_of};
 use crate::stores::s3_settings;
 use actix::Addr;
 use conf::Options;
@@ -14,7 +14,7 @@ use storage::state_reader::{Snapshot, StateReader};
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
 /// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) gets neither a checkpoint of another job that `dispatcher` still
 /// runs, nor a snapshot that another job was started from and still needs: the first checkpoint of the new job would delete what
-/// the other one restores from.
+/// the other one restores from. Nor does any job start from a snapshot that another one has claimed and will delete.
 ///
 /// # Errors
 /// [`NotStored::Restore`] with every reason, one a line.
@@ -32,6 +32,13 @@ pub(super) async fn check(
         return Err(NotStored::Restore(format!(
             "{path} is a checkpoint of a job with the same id, which would delete it with its own: give the job another id \
              (--job-id, or with high availability high-availability.cluster-id)"
+        )));
+    }
+    let owner = claimed_by(dispatcher, &reader, (&path, &snapshot), graph.job_id).await;
+    if let Some(owner) = owner.map_err(NotStored::Restore)? {
+        return Err(NotStored::Restore(format!(
+            "{path} belongs to job {owner}, which was started from it with --claim-mode claim and deletes it with its first \
+             checkpoint: start from a savepoint of that job, or end it first"
         )));
     }
     if options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim {

@@ -9,6 +9,7 @@
 //! aborted is deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
 //! a successor.
 
+use super::coordinators::told_by_exit;
 use super::fallback::{Kept, ReadError};
 use super::{JobMaster, fallback};
 use crate::stores::{open_store, retried, s3_settings};
@@ -19,7 +20,7 @@ use futures::FutureExt as _;
 use gateways::job_master::CheckpointAnswer;
 use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
 use gateways::task_executor::{NotifyCheckpoint, TriggerCheckpoint};
-use gateways::{Answer, Ask};
+use gateways::{Answer, Ask, CallError};
 use model::{
     CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, ExecutionAttemptId,
     FailureCause, Fence, JobStatus, OperatorId, ResourceId, StateHandle,
@@ -102,16 +103,20 @@ impl JobMaster {
 
     /// Has the coordinators take their snapshots.
     pub(super) fn snapshot_coordinators(&self, checkpoint: u64, ctx: &mut Context<Self>) {
-        let gateway = self.host.as_ref().map(|host| host.gateway.clone());
-        let addr = ctx.address();
+        let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
+        let (addr, hosts, job) = (ctx.address(), self.deps.hosts.clone(), self.job_id());
         actix::spawn(async move {
-            let outcome = match gateway {
-                Some(gateway) => {
+            let outcome = match host {
+                Some((gateway, session)) => {
                     let ask = SnapshotCoordinators { checkpoint };
-                    gateway
-                        .ask_within(ask, SNAPSHOT_WITHIN)
-                        .await
-                        .map_err(|error| error.to_string())
+                    match gateway.ask_within(ask, SNAPSHOT_WITHIN).await {
+                        Err(CallError::Fabric(error)) => {
+                            let what = "taking the coordinators' snapshots";
+                            let told = told_by_exit(&hosts, job, session, what, &error).await;
+                            Err(told.message)
+                        }
+                        answered => answered.map_err(|error| error.to_string()),
+                    }
                 }
                 None => Err("the job's coordinators are gone".to_owned()),
             };

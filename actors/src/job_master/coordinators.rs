@@ -29,7 +29,7 @@ const PUBLISH: &str = "publishing the results";
 /// The host that runs the coordinators.
 #[derive(Debug)]
 pub(super) struct HostLink {
-    session: ProcessSession,
+    pub(super) session: ProcessSession,
     pub(super) gateway: Remote<ProgramHostGateway>,
 }
 
@@ -225,7 +225,7 @@ fn host_lost(why: &str) -> FailureCause {
 
 /// Makes the job's failure from a call to a host that got no answer. If the connection is lost because the host has ended, the failure
 /// says how it ended ("killed by SIGABRT" after a stack overflow).
-async fn told_by_exit(
+pub(super) async fn told_by_exit(
     hosts: &Remote<ProgramHostsGateway>,
     job: JobId,
     session: ProcessSession,

@@ -48,7 +48,7 @@ pub enum Incompatible {
     },
     /// The key or value type of the state differs between the snapshot and the program.
     #[error(
-        "the {role} of the state '{state}' of {operator} is of type {then} in it and of type {now} in the program: keep the \
+        "the {role} of the state '{state}' of {operator} is of another type in it than in the program (schema {then}, now {now}): keep the \
          type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
     )]
     Schema {
@@ -334,7 +334,7 @@ mod tests {
         graph.nodes[0].states = vec![of_source("splits", "split", "Partition")];
         let texts = complaints(&graph, &snapshot, false);
         assert!(
-            texts[0].starts_with("the split of the state 'splits' of operator 'total' (uid 'sums') is of type File in it"),
+            texts[0].starts_with("the split of the state 'splits' of operator 'total' (uid 'sums') is of another type in it than in the program (schema File, now Partition)"),
             "{texts:?}"
         );
         assert!(texts[1].contains("has the enumerator state 'enumerator' in it"), "{texts:?}");

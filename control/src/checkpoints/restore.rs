@@ -48,7 +48,10 @@ impl Checkpoints {
             checkpoint: latest.checkpoint,
             restored_ms: now_unix_ms,
             is_savepoint: from.is_some(),
-            external_path: from.map(|(_, uri)| uri.clone()),
+            // Its folder, without the name of the metadata in it.
+            external_path: from.map(|(_, uri)| {
+                uri.rsplit_once('/').map_or(uri.as_str(), |(folder, _)| folder).to_owned()
+            }),
         });
     }
 }

@@ -95,7 +95,8 @@ pub struct RestoredCheckpointInfo {
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
-    /// URI of the snapshot that the job was started from; `None` if the job was restored from a checkpoint of its own.
+    /// Folder of the snapshot that the job was restored from; `None` if it is a checkpoint of its own and the job has no checkpoint
+    /// directory.
     pub external_path: Option<String>,
 }
 

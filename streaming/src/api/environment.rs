@@ -62,14 +62,14 @@ impl Environment {
         self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
-    /// Sets the job's name. The client's `pipeline.name` takes precedence; without either the job has the name that it was registered
+    /// Sets the job's name. The client's `pipeline.name` takes precedence, and this over the cluster's; without any the job has the name that it was registered
     /// under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has more than 1,024 bytes.
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
-    /// `pipeline.max-parallelism` takes precedence; without either an operator has 1.5 times its parallelism, rounded up to a power of
+    /// `pipeline.max-parallelism` takes precedence, and this over the cluster's; without any an operator has 1.5 times its parallelism, rounded up to a power of
     /// two, 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another
     /// number cannot be restored from checkpoints and savepoints with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
@@ -117,9 +117,11 @@ impl Environment {
         }
     }
 
-    /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from
-    /// [`Environment::set_option`] are not returned in the first build, but are returned when other processes build the job again:
-    /// a program whose graph depends on a key that it sets itself builds another graph there, and the job fails.
+    /// Returns an option of the job as the client gave it (`-D program.x=y`), or else the cluster's if its key begins with `pipeline.` or
+    /// `execution.checkpointing.`; `None` if neither has set it. What the program sets itself ([`Environment::set_option`],
+    /// [`Environment::set_name`], [`Environment::set_max_parallelism`]) is not returned in the first build, but is returned when other
+    /// processes build the job again: a program whose graph depends on a key that it sets itself builds another graph there, and the job
+    /// fails.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};

@@ -29,6 +29,9 @@ use std::{
 /// The keys of options that say whether a job has periodic checkpoints, and whether operators with state may lack a uid then.
 const CHECKPOINT_INTERVAL: &str = "execution.checkpointing.interval";
 const AUTO_GENERATE_UIDS: &str = "pipeline.auto-generate-uids";
+/// The keys of the options that `Environment::set_name` and `set_max_parallelism` set.
+const NAME: &str = "pipeline.name";
+const MAX_PARALLELISM: &str = "pipeline.max-parallelism";
 
 type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
 
@@ -150,9 +153,11 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
         })?),
         false => None,
     };
+    let mut options = inputs.defaults.clone();
+    options.extend(inputs.options.clone());
     let env = Environment::new(Settings {
         parallelism: inputs.parallelism,
-        options: inputs.options.clone(),
+        options,
         start_dir,
         once: inputs.once.clone(),
         env: inputs.env.clone(),
@@ -187,20 +192,22 @@ fn finish(
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
-    // The client's options take precedence over the program's, and these over the cluster's.
+    // The client's options take precedence over the program's, and these over the cluster's. What the program has set by a method is
+    // among them, so that a build in another process has the same.
     let mut options = inputs.defaults;
+    options.extend(builder.name.map(|name| (NAME.to_owned(), name)));
+    let max_parallelism =
+        builder.max_parallelism.map(|max| (MAX_PARALLELISM.to_owned(), max.to_string()));
+    options.extend(max_parallelism);
     options.extend(builder.options);
     options.extend(inputs.options);
     // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
     options.insert(DEFAULT_PARALLELISM.into(), inputs.parallelism.to_string());
-    let max_parallelism = match options.get("pipeline.max-parallelism") {
-        Some(text) => Some(text.parse().map_err(|_| {
-            let why =
-                format!("pipeline.max-parallelism '{text}': must be a number between 1 and 32768");
-            BuildProgramError::Invalid(why)
-        })?),
-        None => builder.max_parallelism,
-    };
+    let max_parallelism = options.get(MAX_PARALLELISM).map(|text| {
+        let why = || format!("{MAX_PARALLELISM} '{text}': must be a number between 1 and 32768");
+        text.trim().parse().map_err(|_| BuildProgramError::Invalid(why()))
+    });
+    let max_parallelism = max_parallelism.transpose()?;
     let plan = plan(&PlanInputs {
         nodes: &builder.nodes,
         parallelism: builder.parallelism.unwrap_or(inputs.parallelism),
@@ -219,7 +226,7 @@ fn finish(
     }
     let graph = JobGraph {
         job_id: inputs.job_id,
-        name: given_name(&options).or(builder.name).unwrap_or_else(|| job_name.to_owned()),
+        name: given_name(&options).unwrap_or_else(|| job_name.to_owned()),
         program: ProgramRef {
             hash: inputs.program_hash,
             name: inputs.program_name,
@@ -275,7 +282,7 @@ fn require_uids(
 /// Returns the name in `pipeline.name`, which takes precedence over the program's as every option does; `None` if it is not set
 /// or blank.
 fn given_name(options: &BTreeMap<String, String>) -> Option<String> {
-    let name = options.get("pipeline.name")?.trim();
+    let name = options.get(NAME)?.trim();
     (!name.is_empty()).then(|| name.to_owned())
 }
 

@@ -448,6 +448,33 @@ fn the_clusters_settings_give_way_to_the_programs_and_these_to_the_clients() {
     assert_eq!(max(Some("7"), None, None), (7, "7".to_owned()));
     assert_eq!(max(Some("7"), Some("8"), None), (8, "8".to_owned()));
     assert_eq!(max(Some("7"), Some("8"), Some("9")), (9, "9".to_owned()));
+    assert_eq!(max(None, Some(" 8 "), None).0, 8);
+}
+
+#[test]
+fn what_a_program_sets_by_a_method_is_above_the_clusters_settings_and_the_same_in_every_process() {
+    let entry = ProgramEntry::new().job("sequence", |env: &Environment, _: Args| {
+        env.set_name("mine");
+        env.set_max_parallelism(16);
+        let many = env.option("pipeline.auto-generate-uids").is_some();
+        env.sequence(0..1).set_parallelism(if many { 2 } else { 1 }).discard();
+        Ok::<(), BoxError>(())
+    });
+    let of_cluster = [
+        ("pipeline.name", "from yaml"),
+        ("pipeline.max-parallelism", "64"),
+        ("pipeline.auto-generate-uids", "true"),
+    ];
+    let defaults = of_cluster.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let first = build(&entry, BuildInputs { defaults, ..inputs(1) }).unwrap();
+    let graph = first.graph();
+    let vertex = &graph.vertices[0];
+    assert_eq!((vertex.max_parallelism, vertex.parallelism), (16, 2), "it sees the cluster's");
+    assert_eq!(graph.name, "mine");
+    let again = BuildInputs { options: graph.options.clone(), ..inputs(1) };
+    let again = build(&entry, again).unwrap();
+    assert_eq!(again.graph().vertices, graph.vertices);
+    assert_eq!(again.graph().name, "mine");
 }
 
 #[test]

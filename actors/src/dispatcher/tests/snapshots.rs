@@ -90,6 +90,25 @@ async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn nobody_starts_from_a_snapshot_that_another_job_has_claimed_and_not_deleted_yet() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let folder = savepoint(home.path(), 1).await;
+    assert_eq!(f.submit(started_from(2, &folder, "claim")).await, Ok(job(2)));
+    for mode in ["claim", "no_claim"] {
+        match f.submit(started_from(3, &folder, mode)).await {
+            Err(SubmitError::Restore(why)) => {
+                assert!(why.contains(&format!("job {}", job(2))), "{mode}: {why}");
+                assert!(!why.contains("--claim-mode no_claim"), "that does not help: {why}");
+            }
+            other => panic!("{mode}: {other:?}"),
+        }
+    }
+    f.finish(2).await;
+    assert_eq!(f.submit(started_from(3, &folder, "no_claim")).await, Ok(job(3)));
+}
+
+#[tokio::test(flavor = "local")]
 async fn a_checkpoint_of_a_job_that_runs_is_not_disposed_of_and_its_savepoints_are() {
     let f = Fixture::session().await;
     let home = tempfile::tempdir().unwrap();

@@ -139,7 +139,7 @@ async fn a_job_starts_from_the_savepoint_of_another_and_its_numbers_go_on() {
     }
     let restored = f.details().await.checkpoints.restored.clone().unwrap();
     assert_eq!((restored.checkpoint, restored.is_savepoint), (1, true));
-    assert_eq!(restored.external_path, Some(format!("{folder}/_metadata")));
+    assert_eq!(restored.external_path, Some(folder.clone()));
     let again = f.savepoint(&worker, &tmp.path().display().to_string(), 2).await;
     let metadata = f.read_snapshot(&again).await;
     assert_eq!((metadata.job_id, metadata.checkpoint), (f.details().await.graph.job_id, 2));

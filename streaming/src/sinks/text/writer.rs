@@ -180,7 +180,8 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
                     let operator = context.name().to_owned();
                     let what = format!(
                         "cannot be continued: '{path}', which an earlier attempt has written, does not exist. It goes when the job \
-                         that the savepoint was taken of fails or ends, and is absent if the TaskManagers do not share the folder"
+                         that the savepoint was taken of fails or ends, or when another job publishes to this path more than a day \
+                         later; it is absent if the TaskManagers do not share the folder"
                     );
                     return TaskError::Output { operator, what }.into();
                 }
