@@ -87,7 +87,7 @@ pub trait KeyPart: FlottType {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key",
     label = "not a type whose values are equal to themselves and hash alike",
-    note = "add `#[derive(Clone, PartialEq, Eq, FlottType)]`; for a float key by something computed, such as its `to_bits()` or a rounded number"
+    note = "add `#[derive(Clone, PartialEq, Eq, FlottType)]`; for a float key by something computed, such as its `to_bits()` or a rounded number; for a set or a map, also in `Serde`, by a sorted `Vec`"
 )]
 pub trait Key: KeyPart + Eq + Clone {}
 impl<T: KeyPart + Eq + Clone> Key for T {}
