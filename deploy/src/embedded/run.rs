@@ -99,10 +99,27 @@ async fn run_graph(entry: ProgramEntry, options: Options, graph: JobGraph) -> Ou
     let cluster =
         EmbeddedCluster::start(entry, &options, slots(&graph)).await.map_err(Failure::start)?;
     let outcome = run_job(&cluster, graph).await;
-    if tokio::time::timeout(END_WITHIN, cluster.stop()).await.is_err() {
-        tracing::warn!("the embedded cluster did not end in time");
+    tokio::select! {
+        biased;
+        () = signalled() => stop::end_at_once(),
+        ended = tokio::time::timeout(END_WITHIN, cluster.stop()) => if ended.is_err() {
+            tracing::warn!("the embedded cluster did not end in time");
+        },
     }
     outcome
+}
+
+/// Waits for SIGINT or SIGTERM; without end if they can't be watched.
+async fn signalled() {
+    let watched = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    let (Ok(mut interrupts), Ok(mut terminations)) = watched else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        biased;
+        _ = interrupts.recv() => {}
+        _ = terminations.recv() => {}
+    }
 }
 
 /// Returns the number of slots that a job needs: one subtask of each vertex of a group shares one.

@@ -226,7 +226,8 @@ impl<T: Record> Stream<T> {
 
     /// Sends every record to the subtask of the next operator that `function` chooses. `function` is called with the record and the
     /// number of subtasks, and returns the index of a subtask, counted from 0; an index that is not below the number of subtasks fails
-    /// the task. The next operator begins a chain. `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
+    /// the task. If the next operator has one subtask, that one gets every record and `function` is not called. The next operator begins
+    /// a chain. `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
     pub fn partition_custom<F>(&self, function: F) -> Self
     where
         F: FnMut(&T, usize) -> usize + Clone + Send + 'static,
