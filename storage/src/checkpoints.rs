@@ -326,7 +326,7 @@ impl CheckpointDirectory {
     }
 
     /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
-    /// checkpoints left. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the names of all objects of
+    /// checkpoints left, with what is left of writes that were cut off there. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the names of all objects of
     /// complete checkpoints that may still be restored. The call is then safe even if it takes effect after another JobMaster has taken
     /// the job over (see the module).
     ///
@@ -338,12 +338,15 @@ impl CheckpointDirectory {
         checkpoint: u64,
         keep: &BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        let below = |name: &str| number_of(job, name).is_some_and(|number| number < checkpoint);
-        self.delete_listed(&format!("{job}/chk-"), |name| below(name) && !keep.contains(name)).await
+        let below =
+            move |name: &str| number_of(job, name).is_some_and(|number| number < checkpoint);
+        let prefix = format!("{job}/chk-");
+        self.delete_listed(&prefix, |name| below(name) && !keep.contains(name)).await?;
+        self.sweep(&prefix, move |folder| below(&format!("{folder}/"))).await
     }
 
-    /// Deletes all objects of a job, of every checkpoint, except those whose names are in `keep`. The job's end must be in its log:
-    /// otherwise a later JobMaster that runs the job would lose its checkpoints.
+    /// Deletes all objects of a job, of every checkpoint, except those whose names are in `keep`, and what is left of writes that were cut
+    /// off. The job's end must be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -352,7 +355,21 @@ impl CheckpointDirectory {
         job: JobId,
         keep: &BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        self.delete_listed(&format!("{job}/"), |name| !keep.contains(name)).await
+        let prefix = format!("{job}/");
+        self.delete_listed(&prefix, |name| !keep.contains(name)).await?;
+        self.sweep(&prefix, |_| true).await
+    }
+
+    /// Removes what interrupted writes have left in the chosen folders whose names, relative to the directory, begin with `prefix`. A
+    /// writer that is still there was aborted or superseded: it may fail.
+    async fn sweep(
+        &self,
+        prefix: &str,
+        chosen: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Result<(), StoreError> {
+        let own = self.prefix.clone();
+        let chosen = Box::new(move |name: &str| name.strip_prefix(&own).is_some_and(&chosen));
+        self.objects.sweep(&self.full(prefix), chosen).await
     }
 
     /// Deletes the objects whose names begin with `prefix` and are chosen.

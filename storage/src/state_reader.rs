@@ -7,6 +7,7 @@ use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use platform::Platform;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
@@ -113,12 +114,13 @@ impl StateReader {
     /// Deletes a snapshot: the objects in its folder first, then its metadata. Objects in the folders of other, older checkpoints stay,
     /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted,
     /// another call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty
-    /// then goes too.
+    /// then goes too, even if the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint.
     ///
     /// # Errors
     /// Returns the store's error; what was deleted before it stays deleted.
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let folder = parent(&snapshot.uri);
+        let local = resolved_path(folder).await;
         for handle in snapshot.metadata.handles() {
             if let StateHandle::External { uri, .. } = handle
                 && parent(uri) == folder
@@ -127,7 +129,9 @@ impl StateReader {
             }
         }
         self.delete_object(&snapshot.uri).await?;
-        remove_if_empty(folder).await;
+        if let Some(local) = local {
+            remove_if_empty(local, snapshot.checkpoint_of).await;
+        }
         Ok(())
     }
 
@@ -278,21 +282,31 @@ fn folder_and_file(uri: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the path of a local folder without symbolic links; `None` for a remote one, and if the system does not tell.
+/// Returns the path of a local folder without symbolic links, as text; `None` for a remote one, and if the system does not tell.
 async fn resolved(folder: &str) -> Option<String> {
+    resolved_path(folder).await?.to_str().map(str::to_owned)
+}
+
+/// Returns the path of a local folder without symbolic links; `None` for a remote one, and if the system does not tell.
+async fn resolved_path(folder: &str) -> Option<PathBuf> {
     if objects::is_remote(folder) {
         return None;
     }
     let path = objects::local_path(folder).ok()?;
-    let real = platform::blocking(move || path.canonicalize()).await.ok()?.ok()?;
-    real.to_str().map(str::to_owned)
+    platform::blocking(move || path.canonicalize()).await.ok()?.ok()
 }
 
-/// Removes a local folder if nothing is in it. A failure is ignored: an empty folder does no harm.
-async fn remove_if_empty(folder: &str) {
-    if let (false, Ok(path)) = (objects::is_remote(folder), objects::local_path(folder)) {
-        let _ = platform::blocking(move || std::fs::remove_dir(path)).await;
-    }
+/// Removes a local folder if nothing is in it, and then the folder of the job that it is in if it was a checkpoint's. A failure is
+/// ignored: an empty folder does no harm.
+async fn remove_if_empty(folder: PathBuf, checkpoint_of: Option<JobId>) {
+    let remove = move || {
+        std::fs::remove_dir(&folder)?;
+        // A checkpoint may have been moved to any other folder, which is not the job's.
+        let of_job =
+            |above: &&Path| checkpoint_of.is_some_and(|job| above.ends_with(job.to_string()));
+        folder.parent().filter(of_job).map_or(Ok(()), std::fs::remove_dir)
+    };
+    let _ = platform::blocking(remove).await;
 }
 
 fn no_snapshot(path: &str, why: &str) -> CheckpointError {
@@ -542,6 +556,51 @@ mod tests {
             let savepoint = reader(None).snapshot(&format!("{home}/{name}")).await.unwrap();
             assert_eq!(savepoint.checkpoint_of, None, "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_savepoint_that_is_named_by_a_link_is_deleted_with_its_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let checkpoints = directory(&home.path().join("checkpoints"));
+        let metadata = checkpoint(&checkpoints).await;
+        let store = Arc::new(FileObjects::open(home.path()).unwrap());
+        let within = std::time::Duration::from_secs(600);
+        let savepoint = SavepointFolder::new(store, "savepoint-1");
+        savepoint.write(&reader(Some(&checkpoints)), &metadata, within).await.unwrap();
+        let (folder, link) = (home.path().join("savepoint-1"), home.path().join("link"));
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let snapshot = reader(None).snapshot(link.to_str().unwrap()).await.unwrap();
+        reader(None).delete(&snapshot).await.unwrap();
+        assert!(!folder.exists());
+        assert!(link.is_symlink(), "the link is its user's");
+    }
+
+    #[tokio::test]
+    async fn the_last_checkpoint_of_a_job_is_deleted_with_the_folder_of_the_job() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = directory(home.path());
+        let first = checkpoint(&directory).await;
+        let job = home.path().join(first.job_id.to_string());
+        let second = crate::checkpoints::tests::metadata(6, 1, vec![]);
+        directory.put_metadata(&second).await.unwrap();
+        for (number, others) in [(5, true), (6, false)] {
+            let folder = job.join(format!("chk-{number}/_metadata-{:016x}", 1));
+            let snapshot = reader(None).snapshot(folder.to_str().unwrap()).await.unwrap();
+            assert_eq!(snapshot.checkpoint_of, Some(first.job_id));
+            reader(None).delete(&snapshot).await.unwrap();
+            assert!(!folder.parent().unwrap().exists());
+            assert_eq!(job.exists(), others, "after checkpoint {number}");
+        }
+        assert!(home.path().is_dir());
+        // In another place, the folder above is not the job's.
+        directory.put_metadata(&second).await.unwrap();
+        let moved = home.path().join("mine/moved");
+        std::fs::create_dir(home.path().join("mine")).unwrap();
+        std::fs::rename(job.join("chk-6"), &moved).unwrap();
+        let snapshot = reader(None).snapshot(moved.to_str().unwrap()).await.unwrap();
+        assert_eq!(snapshot.checkpoint_of, Some(first.job_id));
+        reader(None).delete(&snapshot).await.unwrap();
+        assert!(!moved.exists() && home.path().join("mine").is_dir());
     }
 
     #[tokio::test]

@@ -96,6 +96,71 @@ async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
     assert_eq!(there, objects(&five));
 }
 
+/// Writers that were killed have left young temporary files.
+#[tokio::test]
+async fn what_killed_writers_left_goes_with_the_next_checkpoint_and_with_the_job() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::objects::FileObjects::open(home.path()).unwrap());
+    // The metadata of a job without a directory of its own is in a folder of the store of job logs.
+    let beside = home.path().join(BESIDE_LOGS);
+    for (root, directory) in [
+        (home.path(), CheckpointDirectory::new(store.clone())),
+        (beside.as_path(), CheckpointDirectory::beside_logs(store.clone())),
+    ] {
+        directory.mark_shared(JOB).await.unwrap();
+        directory.mark_shared(JobId(8)).await.unwrap();
+        let kept = metadata(4, 1, vec![state(&directory, 4, 1, 0).await]);
+        directory.put_metadata(&kept).await.unwrap();
+        let job = root.join(JOB.to_string());
+        let left = |folder: std::path::PathBuf| {
+            std::fs::create_dir_all(&folder).unwrap();
+            let file = folder.join(".tmp-7-7");
+            std::fs::write(&file, "half").unwrap();
+            file
+        };
+        let chk = |number: u64| job.join(format!("chk-{number}"));
+        let below = [left(chk(3)), left(chk(4))];
+        let draft = left(chk(2)).with_file_name(".tmp-draft");
+        std::fs::write(&draft, "a user's").unwrap();
+        std::fs::create_dir(chk(1)).unwrap();
+        let stay = [left(chk(5)), left(chk(10)), left(job.clone())];
+        let others = left(root.join(JobId(8).to_string()).join("chk-3"));
+        directory.delete_below(JOB, 5, &objects(&kept)).await.unwrap();
+        assert!(below.iter().all(|file| !file.exists()));
+        assert!(!chk(1).exists() && !chk(3).exists(), "empty folders stay");
+        assert!(!draft.with_file_name(".tmp-7-7").exists() && draft.exists());
+        assert!(stay.iter().all(|file| file.exists()), "what is written now is deleted");
+        // The job has failed, and keeps its checkpoint.
+        std::fs::remove_file(&draft).unwrap();
+        directory.delete_others(JOB, &objects(&kept)).await.unwrap();
+        assert_eq!(directory.names(JOB).await.unwrap(), objects(&kept));
+        assert!(stay.iter().all(|file| !file.exists()));
+        let folders = std::fs::read_dir(&job).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(folders.collect::<Vec<_>>(), ["chk-4"]);
+        // It has been cancelled or is finished, and keeps none.
+        left(chk(4));
+        directory.delete_others(JOB, &BTreeSet::new()).await.unwrap();
+        assert!(!job.exists());
+        directory.delete_others(JOB, &BTreeSet::new()).await.unwrap();
+        assert!(others.exists(), "another job's");
+    }
+}
+
+/// A JobMaster deletes what its predecessor's task is still writing.
+#[tokio::test]
+async fn a_write_that_is_swept_away_fails_and_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::objects::FileObjects::open(home.path()).unwrap());
+    let directory = CheckpointDirectory::new(store);
+    let attempt = ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+    let mut writer = directory.begin_part(JOB, 3, attempt, (OPERATOR, 0), 10);
+    writer.write(vec![1].into()).await.unwrap();
+    directory.delete_below(JOB, 4, &BTreeSet::new()).await.unwrap();
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    assert!(writer.finish().await.is_err());
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
 #[tokio::test]
 async fn metadata_is_never_replaced() {
     let directory = CheckpointDirectory::new(Arc::new(MemoryObjects::new()));

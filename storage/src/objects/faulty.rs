@@ -4,7 +4,7 @@
 //! A call that hangs takes effect once the fault is lifted, however late that is. A write behaves the same if its
 //! process or file system was stopped in the middle of it.
 
-use super::{ObjectStore, PutNew, StoreError, StoreFuture};
+use super::{FolderChoice, ObjectStore, PutNew, StoreError, StoreFuture};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use platform::watch;
@@ -86,7 +86,7 @@ impl FaultSwitch {
 }
 
 /// An object store for tests that wraps another store. A test sets one fault for reads (`get`, `list`) and one for writes
-/// (`put_new`, `put`, `delete`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects only
+/// (`put_new`, `put`, `delete`, `sweep`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects only
 /// whole (`begin` returns `None`). Clones share the store and the faults.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
@@ -105,8 +105,8 @@ impl FaultyObjects {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put` and `delete` for calls from now on and for those that hang now, which so pass, fail or go on
-    /// waiting.
+    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang now, which so pass, fail or go
+    /// on waiting.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
@@ -156,6 +156,11 @@ impl ObjectStore for FaultyObjects {
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
         let prefix = prefix.to_owned();
         self.call(|faults| &faults.reads, move |inner| inner.list(&prefix))
+    }
+
+    fn sweep(&self, prefix: &str, chosen: FolderChoice) -> StoreFuture<()> {
+        let prefix = prefix.to_owned();
+        self.call(|faults| &faults.writes, move |inner| inner.sweep(&prefix, chosen))
     }
 
     fn location(&self) -> String {

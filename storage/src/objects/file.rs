@@ -7,7 +7,7 @@
 
 use super::file_stream::{FileStream, Written};
 use super::frame::{self, FILE_MAGIC};
-use super::{ObjectStore, ObjectStream, PutNew, StoreError, StoreFuture, check_name};
+use super::{FolderChoice, ObjectStore, ObjectStream, PutNew, StoreError, StoreFuture, check_name};
 use crate::disk::DiskCalls;
 use bytes::Bytes;
 use std::{
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Age from which a temporary file counts as abandoned; a write takes milliseconds.
+/// Age from which a temporary file counts as abandoned where others may write; a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 /// Graphs hold arguments and environments, so folders are made for this user alone. An existing
@@ -44,6 +44,17 @@ pub struct FileObjects {
     calls: DiskCalls,
 }
 
+/// The content of folders below the store's directory.
+#[derive(Debug, Default)]
+struct Walked {
+    /// The names of the objects that begin with the prefix.
+    names: Vec<String>,
+    /// The folders that were looked into, each behind the one that it is in.
+    folders: Vec<String>,
+    /// The temporary files, each with the name of its folder.
+    temporaries: Vec<(String, PathBuf)>,
+}
+
 /// The store's directory. All methods block the calling thread.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -55,7 +66,8 @@ pub(super) struct Folder {
 impl FileObjects {
     /// Opens the store in the directory `root`, which is created where it is absent, and checks that it can be written to. The opened
     /// store removes temporary files that killed writers left more than an hour before the opening, when it lists the folder that they
-    /// are in; it does not look for them elsewhere, because `root` may be a user's folder with other files. Blocks the calling thread.
+    /// are in, and younger ones too in the folders that [`ObjectStore::sweep`] is called for; it does not look for them elsewhere, because
+    /// `root` may be a user's folder with other files. Blocks the calling thread.
     ///
     /// # Errors
     /// Returns the system's error if the directory can't be created or written to.
@@ -97,12 +109,12 @@ impl FileObjects {
 }
 
 impl Folder {
-    /// Removes a file that a writer was killed at; does nothing with any other. A failure is ignored: it is only tidiness.
-    fn sweep(&self, entry: &fs::DirEntry) {
-        let modified = entry.metadata().and_then(|meta| meta.modified()).ok();
+    /// Removes a temporary file that is so old that its writer was killed. A failure is ignored: it is only tidiness.
+    fn remove_abandoned(&self, temporary: &Path) {
+        let modified = fs::symlink_metadata(temporary).and_then(|meta| meta.modified()).ok();
         let age = self.opened.zip(modified).and_then(|(now, at)| now.duration_since(at).ok());
         if age.is_some_and(|age| age > ABANDONED_AFTER) {
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_file(temporary);
         }
     }
 
@@ -182,7 +194,7 @@ impl Folder {
                     Ok(()) | Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }
-                remove_empty_folders(&self.root, &path);
+                remove_empty_folders_above(&self.root, &path);
                 Ok(true)
             }
             Err(e) if absent(&e) => Ok(false),
@@ -191,12 +203,35 @@ impl Folder {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        // The listing starts at the deepest folder that the prefix names completely.
+        let Walked { mut names, temporaries, .. } = self.walk(prefix)?;
+        temporaries.iter().for_each(|(_, temporary)| self.remove_abandoned(temporary));
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes the temporary files in the chosen folders, and those of the folders that are empty then.
+    fn sweep(&self, prefix: &str, chosen: &FolderChoice) -> Result<(), StoreError> {
+        let Walked { folders, temporaries, .. } = self.walk(prefix)?;
+        for (_, temporary) in temporaries.iter().filter(|(folder, _)| chosen(folder)) {
+            match fs::remove_file(temporary) {
+                // Its writer has given it the object's name, or removed it.
+                Err(error) if absent(&error) => {}
+                removed => removed.map_err(|error| StoreError::from_io(temporary, &error))?,
+            }
+        }
+        for folder in folders.iter().rev().filter(|folder| chosen(folder)) {
+            remove_empty_folders(&self.root, &self.root.join(folder));
+        }
+        Ok(())
+    }
+
+    /// Looks into the deepest folder that `prefix` names completely and into those below it that begin with `prefix`.
+    fn walk(&self, prefix: &str) -> Result<Walked, StoreError> {
         let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
         if !folder.is_empty() {
             check_name(folder)?;
         }
-        let mut names = Vec::new();
+        let mut walked = Walked::default();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             let path = self.root.join(&folder);
@@ -210,7 +245,7 @@ impl Folder {
                 let file_name = entry.file_name();
                 let Some(segment) = file_name.to_str().filter(|s| check_name(s).is_ok()) else {
                     if file_name.to_str().is_some_and(is_temporary) {
-                        self.sweep(&entry);
+                        walked.temporaries.push((folder.clone(), entry.path()));
                     }
                     continue;
                 };
@@ -221,13 +256,13 @@ impl Folder {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && name.starts_with(prefix) => folders.push(name),
                     Ok(kind) if kind.is_dir() => {}
-                    Ok(_) if name.starts_with(prefix) => names.push(name),
+                    Ok(_) if name.starts_with(prefix) => walked.names.push(name),
                     _ => {}
                 }
             }
+            walked.folders.push(folder);
         }
-        names.sort();
-        Ok(names)
+        Ok(walked)
     }
 }
 
@@ -262,6 +297,11 @@ impl ObjectStore for FileObjects {
         self.call(move |folder| folder.list(&prefix))
     }
 
+    fn sweep(&self, prefix: &str, chosen: FolderChoice) -> StoreFuture<()> {
+        let prefix = prefix.to_owned();
+        self.call(move |folder| folder.sweep(&prefix, &chosen))
+    }
+
     fn location(&self) -> String {
         self.folder.root.display().to_string()
     }
@@ -278,14 +318,21 @@ pub(crate) struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if fs::remove_file(&self.path).is_ok() {
-            remove_empty_folders(&self.root, &self.path);
+            remove_empty_folders_above(&self.root, &self.path);
         }
     }
 }
 
 /// Removes the empty folders above a file that was removed, up to `root`, which stays.
-fn remove_empty_folders(root: &Path, path: &Path) {
-    for folder in path.ancestors().skip(1).take_while(|folder| *folder != root) {
+fn remove_empty_folders_above(root: &Path, file: &Path) {
+    if let Some(folder) = file.parent() {
+        remove_empty_folders(root, folder);
+    }
+}
+
+/// Removes a folder if it is empty, and those above it that are empty then, up to `root`, which stays.
+fn remove_empty_folders(root: &Path, folder: &Path) {
+    for folder in folder.ancestors().take_while(|folder| *folder != root) {
         // The system refuses to remove a folder that is not empty; the folders above it are not empty either.
         if fs::remove_dir(folder).is_err() {
             return;

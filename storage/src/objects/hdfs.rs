@@ -4,9 +4,9 @@
 //! overwriting, so the NameNode decides between two writers. The configuration is Hadoop's own, in `HADOOP_CONF_DIR`.
 //! This module must never rename a file that was not written to its end.
 
-use super::StoreError;
 use super::file::TEMPORARY_PREFIX;
 use super::remote::{Backend, Create, folder_of};
+use super::{FolderChoice, StoreError};
 use bytes::Bytes;
 use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
@@ -113,21 +113,53 @@ impl Hdfs {
         file.read_range(0, file.file_length()).await
     }
 
-    async fn sweep(&self, seen: &[FileStatus]) {
-        let newest = seen.iter().map(|file| file.modification_time).max().unwrap_or_default();
-        // Not a user's file whose name begins alike.
-        let temporary = |file: &&FileStatus| {
-            let drawn = last_segment(&file.path).strip_prefix(TEMPORARY_PREFIX);
-            drawn.is_some_and(|drawn| {
-                drawn.len() == 32 && drawn.bytes().all(|b| b.is_ascii_hexdigit())
-            })
+    /// Removes the files among those of a listing that killed writers left long before the newest of them.
+    async fn remove_abandoned(&self, seen: &[Listed]) {
+        let newest = seen.iter().map(|listed| listed.status.modification_time).max();
+        let newest = newest.unwrap_or_default();
+        let old = |listed: &&Listed| {
+            newest.saturating_sub(listed.status.modification_time) > ABANDONED_AFTER_MS
         };
-        let old = |file: &&FileStatus| {
-            !file.isdir && newest.saturating_sub(file.modification_time) > ABANDONED_AFTER_MS
-        };
-        for file in seen.iter().filter(temporary).filter(old) {
+        for listed in seen.iter().filter(|listed| listed.is_temporary()).filter(old) {
             // A file that cannot be deleted only takes up space, so the error is ignored.
-            let _ = self.client.delete(&file.path, false).await;
+            let _ = self.client.delete(&listed.status.path, false).await;
+        }
+    }
+
+    /// Returns the files and folders in the deepest folder that `prefix` names completely and below its folders that begin with `prefix`;
+    /// a folder comes before what is in it.
+    async fn walk(&self, prefix: &str) -> Result<Vec<Listed>, StoreError> {
+        let mut seen = Vec::new();
+        let mut folders = vec![folder_of(prefix).to_owned()];
+        while let Some(folder) = folders.pop() {
+            let entries = match self.client.list_status(&self.path(&folder), false).await {
+                Ok(entries) => entries,
+                Err(error) if absent(&error) => continue,
+                Err(error) => return Err(self.error(&folder, &error)),
+            };
+            for status in entries {
+                let segment = last_segment(&status.path);
+                let name = match folder.as_str() {
+                    "" => segment.to_owned(),
+                    folder => format!("{folder}/{segment}"),
+                };
+                if status.isdir && name.starts_with(prefix) && !segment.starts_with('.') {
+                    folders.push(name.clone());
+                }
+                seen.push(Listed { name, status });
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Removes a folder of the store if it is empty, and then those above it; the store's own directory stays.
+    async fn remove_empty_folders(&self, mut folder: &str) {
+        while !folder.is_empty() {
+            // HDFS refuses to remove a folder that is not empty; the folders above it are not empty either.
+            if !matches!(self.client.delete(&self.path(folder), false).await, Ok(true)) {
+                break;
+            }
+            folder = folder_of(folder);
         }
     }
 }
@@ -171,48 +203,52 @@ impl Backend for Hdfs {
         if !removed.map_err(|error| self.error(name, &error))? {
             return Ok(false);
         }
-        let mut folder = folder_of(name);
-        while !folder.is_empty() {
-            // HDFS refuses to remove a folder that is not empty; the folders above it are not empty either.
-            if !matches!(self.client.delete(&self.path(folder), false).await, Ok(true)) {
-                break;
-            }
-            folder = folder_of(folder);
-        }
+        self.remove_empty_folders(folder_of(name)).await;
         Ok(true)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let (mut names, mut seen) = (Vec::new(), Vec::new());
-        let mut folders = vec![folder_of(prefix).to_owned()];
-        while let Some(folder) = folders.pop() {
-            let entries = match self.client.list_status(&self.path(&folder), false).await {
-                Ok(entries) => entries,
-                Err(error) if absent(&error) => continue,
-                Err(error) => return Err(self.error(&folder, &error)),
-            };
-            for entry in &entries {
-                let segment = last_segment(&entry.path);
-                let name = match folder.as_str() {
-                    "" => segment.to_owned(),
-                    folder => format!("{folder}/{segment}"),
-                };
-                match entry.isdir {
-                    true if name.starts_with(prefix) && !segment.starts_with('.') => {
-                        folders.push(name)
-                    }
-                    true => {}
-                    false => names.push(name),
-                }
-            }
-            seen.extend(entries);
+        let seen = self.walk(prefix).await?;
+        self.remove_abandoned(&seen).await;
+        Ok(seen.into_iter().filter(|seen| !seen.status.isdir).map(|seen| seen.name).collect())
+    }
+
+    async fn sweep(&self, prefix: &str, chosen: FolderChoice) -> Result<(), StoreError> {
+        let seen = self.walk(prefix).await?;
+        let within = |listed: &&Listed| chosen(folder_of(&listed.name));
+        for file in seen.iter().filter(|listed| listed.is_temporary()).filter(within) {
+            let removed = self.client.delete(&file.status.path, false).await;
+            removed.map_err(|error| self.error(&file.name, &error))?;
         }
-        self.sweep(&seen).await;
-        Ok(names)
+        // A folder comes behind those in it.
+        let folders = seen.iter().rev().filter(|listed| listed.status.isdir);
+        let below =
+            folders.map(|folder| folder.name.as_str()).filter(|name| name.starts_with(prefix));
+        for folder in below.chain([folder_of(prefix)]).filter(|folder| chosen(folder)) {
+            self.remove_empty_folders(folder).await;
+        }
+        Ok(())
     }
 
     fn place(&self, name: &str) -> String {
         format!("{}{}", self.service, self.path(name))
+    }
+}
+
+/// A file or folder that was found in the store's directory.
+struct Listed {
+    /// The name in the store.
+    name: String,
+    status: FileStatus,
+}
+
+impl Listed {
+    /// Returns true for a file with a name that a write gives first; false for a user's file whose name begins alike.
+    fn is_temporary(&self) -> bool {
+        let drawn = last_segment(&self.name).strip_prefix(TEMPORARY_PREFIX);
+        let digits =
+            |drawn: &str| drawn.len() == 32 && drawn.bytes().all(|b| b.is_ascii_hexdigit());
+        !self.status.isdir && drawn.is_some_and(digits)
     }
 }
 

@@ -43,6 +43,9 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// The future answer of an object store. Dropping it gives up waiting; a write that has begun may still take effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
+/// Returns true for the folders, named as the objects of a store are and without a `/` at the end, that [`ObjectStore::sweep`] sweeps.
+pub type FolderChoice = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an error or
 /// was dropped may or may not have taken effect. All calls for an object fail with [`StoreError::BadName`] for a name that is none. A
 /// store in S3 or HDFS answers within 30 s or fails with [`StoreError::Unreachable`]; one in files waits as long as its disk hangs.
@@ -66,6 +69,13 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
+    /// Removes what interrupted writes of objects have left in the chosen ones of these folders, however young it is: the deepest folder
+    /// that `prefix` names completely, and those below it whose names begin with `prefix`, which contains a `/`. The chosen folders that
+    /// are empty then go too. A write that is still under way there may fail. Does nothing by default, for stores in which interrupted
+    /// writes leave nothing (memory, S3).
+    fn sweep(&self, _prefix: &str, _chosen: FolderChoice) -> StoreFuture<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Returns the place of the store (a path or URI, `memory` for one in memory), for messages.
     fn location(&self) -> String;
 }

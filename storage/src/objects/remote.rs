@@ -8,7 +8,7 @@
 //! the reverse.
 
 use super::frame;
-use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
+use super::{FolderChoice, ObjectStore, PutNew, StoreError, StoreFuture, check_name};
 use bytes::Bytes;
 use platform::Platform;
 use std::{fmt, sync::Arc, time::Duration};
@@ -46,6 +46,14 @@ pub(super) trait Backend: Send + Sync + fmt::Debug + 'static {
     fn remove(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
     /// Lists at least the objects whose names start with `prefix`, in any order.
     fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    /// Removes what interrupted writes have left, as [`ObjectStore::sweep`] says; nothing by default.
+    fn sweep(
+        &self,
+        _prefix: &str,
+        _chosen: FolderChoice,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
     /// Returns the URI of the object, or of the whole store for an empty name.
     fn place(&self, name: &str) -> String;
 }
@@ -167,6 +175,14 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
             names.retain(|name| name.starts_with(&prefix) && check_name(name).is_ok());
             names.sort();
             Ok(names)
+        })
+    }
+
+    fn sweep(&self, prefix: &str, chosen: FolderChoice) -> StoreFuture<()> {
+        let (backend, prefix) = (Arc::clone(&self.backend), prefix.to_owned());
+        self.limited("", async move {
+            check_name(folder_of(&prefix))?;
+            backend.sweep(&prefix, chosen).await
         })
     }
 
