@@ -326,9 +326,9 @@ impl CheckpointDirectory {
     }
 
     /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
-    /// checkpoints left, with what is left of writes that were cut off there. The pointer of `checkpoint` must be in the job's log, and `keep` must contain the names of all objects of
-    /// complete checkpoints that may still be restored. The call is then safe even if it takes effect after another JobMaster has taken
-    /// the job over (see the module).
+    /// checkpoints left, with what is left of writes that were cut off there. The pointer of `checkpoint` must be in the job's log, and
+    /// `keep` must contain the names of all objects of complete checkpoints that may still be restored. The call is then safe even if it
+    /// takes effect after another JobMaster has taken the job over (see the module).
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -345,8 +345,8 @@ impl CheckpointDirectory {
         self.sweep(&prefix, move |folder| below(&format!("{folder}/"))).await
     }
 
-    /// Deletes all objects of a job, of every checkpoint, except those whose names are in `keep`, and what is left of writes that were cut
-    /// off. The job's end must be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
+    /// Deletes all objects of a job's checkpoints, except those whose names are in `keep`, the job's mark, and what is left of writes that
+    /// were cut off. Whatever else is in the job's folder stays, such as a savepoint that a user has put there. The job's end must be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.
@@ -355,9 +355,13 @@ impl CheckpointDirectory {
         job: JobId,
         keep: &BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        let prefix = format!("{job}/");
-        self.delete_listed(&prefix, |name| !keep.contains(name)).await?;
-        self.sweep(&prefix, |_| true).await
+        let (prefix, mark) = (format!("{job}/"), format!("{job}/{SHARED}"));
+        let own = |name: &str| number_of(job, name).is_some() || name == mark;
+        self.delete_listed(&prefix, |name| own(name) && !keep.contains(name)).await?;
+        let home = job.to_string();
+        let own =
+            move |folder: &str| folder == home || number_of(job, &format!("{folder}/")).is_some();
+        self.sweep(&prefix, own).await
     }
 
     /// Removes what interrupted writes have left in the chosen folders whose names, relative to the directory, begin with `prefix`. A

@@ -146,6 +146,26 @@ async fn what_killed_writers_left_goes_with_the_next_checkpoint_and_with_the_job
     }
 }
 
+#[tokio::test]
+async fn a_savepoint_that_a_user_has_put_into_the_jobs_folder_outlives_the_job() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Arc::new(crate::objects::FileObjects::open(home.path()).unwrap());
+    let directory = CheckpointDirectory::new(store.clone());
+    directory.mark_shared(JOB).await.unwrap();
+    directory.put_metadata(&metadata(5, 1, vec![])).await.unwrap();
+    for folder in ["savepoint-1", "mine/savepoint-2"] {
+        store.put(&format!("{JOB}/{folder}/_metadata"), "saved".into()).await.unwrap();
+    }
+    // One that is being written.
+    let writing = home.path().join(format!("{JOB}/savepoint-1/.tmp-7-7"));
+    std::fs::write(&writing, "half").unwrap();
+    directory.delete_others(JOB, &BTreeSet::new()).await.unwrap();
+    let names = directory.names(JOB).await.unwrap();
+    let saved = ["mine/savepoint-2/_metadata", "savepoint-1/_metadata"];
+    assert_eq!(names, saved.map(|name| format!("{JOB}/{name}")).into());
+    assert!(writing.exists());
+}
+
 /// A JobMaster deletes what its predecessor's task is still writing.
 #[tokio::test]
 async fn a_write_that_is_swept_away_fails_and_leaves_nothing() {
