@@ -86,8 +86,8 @@ impl FaultSwitch {
 }
 
 /// An object store for tests that wraps another store. A test sets one fault for reads (`get`, `list`) and one for writes
-/// (`put_new`, `put`, `delete`, `sweep`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects only
-/// whole (`begin` returns `None`). Clones share the store and the faults.
+/// (`put_new`, `put`, `delete`, `sweep`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects
+/// only whole (`begin` returns `None`). Clones share the store and the faults.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,
@@ -105,8 +105,8 @@ impl FaultyObjects {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang now, which so pass, fail or go
-    /// on waiting.
+    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang now, which so pass, fail or
+    /// go on waiting.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
