@@ -334,7 +334,8 @@ impl<T: Record> Stream<T> {
         self.transform("flat_map", move || TryFlatMap::new(function.clone()))
     }
 
-    /// Replaces every record by those that `function` emits: none, one or several.
+    /// Replaces every record by those that `function` emits: none, one or several. A call that emits more than the consumer takes in time
+    /// keeps the rest in the task's memory, see [`Collector`].
     ///
     /// ```
     /// # use streaming::{Environment, Stream};

@@ -247,3 +247,110 @@ fn quick_functions_on_texts_look_at_the_interruption_after_every_record() {
     let at = log.iter().enumerate().filter(|(_, who)| **who == "first").nth(1_500).unwrap().0;
     assert_eq!(log[at + 1], "second", "the rest of the batch waits");
 }
+
+/// A port with room for some elements, which keeps those it was sent.
+#[derive(Clone, Default)]
+struct Narrow(Arc<Mutex<(usize, Vec<u64>)>>);
+
+impl OutputPort for Narrow {
+    fn channels(&self) -> usize {
+        2
+    }
+    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
+        let mut port = self.0.lock().unwrap();
+        if channel == 1 || port.0 == 0 {
+            return Err(element);
+        }
+        if let Element::Batch(batch) = element {
+            port.0 -= 1;
+            port.1.extend(ErasedBatch::downcast::<u64>(batch).unwrap().into_parts().0);
+        }
+        Ok(())
+    }
+    fn writable(&mut self) -> bool {
+        self.0.lock().unwrap().0 > 0
+    }
+}
+
+/// Emits a million numbers in one call to an edge, whose consumer takes what it was sent after every 1,000; `aside`: to a side
+/// output. Returns the maximum number of records that were kept in the task.
+fn kept_by_an_edge(partitioner: Box<dyn Partitioner<u64>>, aside: bool) -> usize {
+    use crate::operators::{FlatMap, Link, OperatorContext, SideOutputs, side_output};
+    const RECORDS: u64 = 1_000_000;
+    let (narrow, kept) = (Narrow::default(), Arc::new(Mutex::new(0)));
+    let (port, most) = (narrow.clone(), kept.clone());
+    let context = OperatorContext::for_tests(0, 1);
+    let interrupt = context.shared().interrupt.clone();
+    let counters = Arc::new(TaskCounters::default());
+    let writer = Box::new(EdgeWriter::new(
+        Box::new(narrow.clone()),
+        partitioner,
+        counters,
+        interrupt.clone(),
+    ));
+    let many = FlatMap::new(move |of: u64, out: &mut Collector<u64>| {
+        for n in 0..of {
+            match aside {
+                true => out.collect_to(&ASIDE, n),
+                false => out.collect(n),
+            }
+            if n % 1_000 == 0 {
+                let mut port = port.0.lock().unwrap();
+                port.0 = 64;
+                let mut most = most.lock().unwrap();
+                *most = (n as usize + 1 - port.1.len()).max(*most);
+            }
+        }
+    });
+    let (next, sides): (Box<dyn Consumer<u64>>, _) = match aside {
+        true => {
+            (Box::new(NoConsumer), SideOutputs::new(vec![("aside", side_output::<u64>(writer))]))
+        }
+        false => (writer, SideOutputs::default()),
+    };
+    let mut link = Link::new(many, next, sides, context);
+    interrupt.raise();
+    link.batch(&mut Batch::from(vec![RECORDS])).unwrap();
+    interrupt.clear();
+    for _ in 0..10_000 {
+        narrow.0.lock().unwrap().0 = 64;
+        link.flush(true).unwrap();
+        link.resume().unwrap();
+    }
+    assert!(narrow.0.lock().unwrap().1.iter().copied().eq(0..RECORDS), "once and in order");
+    let most = *kept.lock().unwrap();
+    most
+}
+
+#[test]
+fn an_output_takes_what_a_call_emits_while_the_call_runs() {
+    for aside in [false, true] {
+        // What a full channel has refused, 256 KiB at most.
+        let refused = kept_by_an_edge(Box::new(Narrowed), aside);
+        assert!(refused <= 40_000, "{refused} records of 16 bytes at once");
+        // What waits for a function of the program, 4 MiB at most.
+        let waits = kept_by_an_edge(Box::new(ByFunction::new(|_: &u64, _| 0)), aside);
+        assert!(waits <= 300_000, "{waits} records of 16 bytes at once");
+    }
+}
+
+/// A partitioner that selects the first channel, and calls no function.
+struct Narrowed;
+
+impl Partitioner<u64> for Narrowed {
+    fn partition(
+        &mut self,
+        batch: &mut Batch<u64>,
+        buffers: &mut [Batch<u64>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+        _: &Interrupt,
+    ) -> Result<(), crate::TaskError> {
+        let before = buffers[0].len();
+        buffers[0].append(batch);
+        if before < limit && buffers[0].len() >= limit {
+            ready.push(0);
+        }
+        Ok(())
+    }
+}

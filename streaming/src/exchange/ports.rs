@@ -180,6 +180,8 @@ impl OutputPort for OutPort {
                 Ok(())
             }
             Err(element) => {
+                // A receiver that sleeps makes no room, and a call that emits much would find the channel full until it returns.
+                self.task.give_wakes();
                 if !self.refused.contains(&channel) {
                     self.refused.push(channel);
                 }

@@ -755,3 +755,19 @@ fn a_finished_consumer_lets_its_producers_finish() {
         thread.join().unwrap();
     }
 }
+
+#[test]
+fn the_receiver_of_a_full_channel_is_woken_during_the_step() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let exchange = local(&runtime, options(1 << 20));
+    let (producer, consumer) = (task(1, 0), task(2, 0));
+    let mut outputs = exchange.open_output(&producer, output(7, ShipStrategy::Forward, 1));
+    let mut inputs =
+        exchange.open_input(&consumer, vec![input(7, ShipStrategy::Forward, &[&exchange])]);
+    assert!(matches!(inputs.poll(), Polled::Empty));
+    consumer.signal().take();
+    // No call of `give_wakes`, as within one call of a function of the program.
+    let sent = fill(outputs.as_mut(), 0, 20_000);
+    assert!((1..8).contains(&sent), "{sent}: so few do not wake it by themselves");
+    assert!(consumer.signal().is_raised());
+}

@@ -43,6 +43,10 @@ impl Load {
         let most = const { records_of::<T>() };
         records >= most || (std::mem::needs_drop::<T>() && self.0.get() >= BATCH_BYTES)
     }
+    /// Returns the bytes of the records; 0 for types without memory on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get()
+    }
     /// Forgets the records: the buffer was emptied.
     #[inline]
     pub(crate) fn clear(&self) {

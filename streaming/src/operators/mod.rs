@@ -5,6 +5,7 @@
 
 mod alarm;
 mod assign;
+mod backlog;
 mod broadcast;
 mod connected;
 mod context;

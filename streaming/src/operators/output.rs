@@ -2,6 +2,7 @@
 
 use super::{
     Consumer, Flow, OutputTag, SideOutputs,
+    backlog::Backlog,
     load::{Load, is_light, records_of},
     pace::Pace,
 };
@@ -17,10 +18,17 @@ pub const BATCH_RECORDS: usize = 1_024;
 
 /// The output of a function. Records are collected in a batch, which goes to the next operator when it is full or the function's operator
 /// returns. A failure of a later operator is not seen here: it fails the task after the function has returned.
+///
+/// A call of a function cannot be suspended. The operators behind work on what it emits while it runs, and an output with room takes their
+/// results. If an output is full, however, because its consumer is slower than the call, everything that the call still emits is kept in
+/// the task's memory until the consumer takes it, without a bound but the memory of the task. A function whose one call makes
+/// more than the memory holds must therefore be divided: a source reader asks
+/// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
     load: Load,
+    backlog: Backlog,
     /// Event time of the record at hand.
     time: i64,
     next: Box<dyn Consumer<T>>,
@@ -55,6 +63,7 @@ impl<T: Record> Collector<T> {
         Self {
             buffer: Batch::default(),
             load: Load::default(),
+            backlog: Backlog::default(),
             time: NO_TIME,
             next,
             sides,
@@ -100,7 +109,7 @@ impl<T: Record> Collector<T> {
     /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
     /// another record type, the task fails.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
-        match self.sides.push(tag, record, self.time) {
+        match self.sides.push(tag, record, self.time, &self.interrupt) {
             Ok(takes_more) => self.stopped |= !takes_more,
             Err(failure) => self.fail(failure),
         }
@@ -224,7 +233,8 @@ impl<T: Record> Collector<T> {
     #[cold]
     fn send(&mut self) {
         if self.failure.is_none() {
-            match self.next.batch(&mut self.buffer) {
+            let Self { buffer, load, backlog, next, interrupt, .. } = self;
+            match backlog.hand_on(buffer, load, &mut **next, interrupt) {
                 Ok(takes_more) => self.stopped |= !takes_more,
                 Err(failure) => self.fail(failure),
             }
@@ -238,6 +248,9 @@ impl<T: Record> Collector<T> {
         if self.stopped {
             let behind = self.next.full() || self.is_interrupted() || self.sides.full();
             self.stopped = self.failure.is_some() || behind;
+            if !behind {
+                self.backlog.clear();
+            }
         }
     }
 

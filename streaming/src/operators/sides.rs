@@ -3,10 +3,10 @@
 //! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element: an edge
 //! that was interrupted keeps the element behind its records.
 
-use super::{Consumer, Load};
+use super::{Consumer, Load, backlog::Backlog};
 use crate::{
     batch::Batch,
-    seam::{StreamEvent, TaskError},
+    seam::{Interrupt, StreamEvent, TaskError},
     types::Record,
 };
 use std::{any::Any, fmt, marker::PhantomData};
@@ -95,12 +95,14 @@ struct Edges<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
     load: Load,
+    backlog: Backlog,
     next: Box<dyn Consumer<T>>,
 }
 
 /// Makes a side output that leads to the edges in `next`.
 pub(crate) fn side_output<T: Record>(next: Box<dyn Consumer<T>>) -> Box<dyn SideOutput> {
-    Box::new(Edges { buffer: Batch::default(), load: Load::default(), next })
+    let (buffer, load, backlog) = (Batch::default(), Load::default(), Backlog::default());
+    Box::new(Edges { buffer, load, backlog, next })
 }
 
 impl<T: Record> SideOutput for Edges<T> {
@@ -144,7 +146,7 @@ impl SideOutputs {
     }
 
     /// Emits a record with its event time; drops it if nothing reads the side output. Returns true if the side output takes
-    /// more.
+    /// more. What a full or interrupted side output keeps of a long call is bounded as far as the output has room.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does, or if the side output is read as records of another type.
@@ -153,6 +155,7 @@ impl SideOutputs {
         tag: &OutputTag<T>,
         record: T,
         time: i64,
+        interrupt: &Interrupt,
     ) -> Result<bool, TaskError> {
         let found = self.outputs.iter_mut().find(|(name, _)| *name == tag.name);
         let Some((name, output)) = found else { return Ok(true) };
@@ -168,7 +171,11 @@ impl SideOutputs {
         if !edges.load.makes_batch::<T>(edges.buffer.len()) {
             return Ok(true);
         }
-        edges.send()
+        let Edges { buffer, load, backlog, next } = edges;
+        let sent = backlog.hand_on(buffer, load, &mut **next, interrupt);
+        buffer.clear();
+        load.clear();
+        sent
     }
 
     /// Calls [`SideOutput::send`] on all side outputs. Returns true if all of them take more.

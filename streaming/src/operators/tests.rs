@@ -564,3 +564,111 @@ fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
     assert_eq!(link.writes(), Some(8));
     assert_eq!(door.came(), [6, 7, 8].map(|n| Err(barrier(n))), "all of them are handed on");
 }
+
+/// What a chain of a long call and a function behind it has done.
+#[derive(Default)]
+struct Counts {
+    emitted: u64,
+    /// The numbers that the second function was called for.
+    mapped: Vec<u64>,
+    /// The maximum number of records that were emitted and not worked on.
+    kept: u64,
+}
+
+/// Emits so many texts of 1,000 bytes in one call while the step is interrupted. `emits` is called before each, `maps` in the function
+/// behind.
+fn long_call(
+    records: u64,
+    interrupt: &crate::Interrupt,
+    emits: impl Fn(u64) + Send + 'static,
+    maps: impl Fn(u64) + Send + 'static,
+) -> (Vec<usize>, Counts) {
+    let counts = Arc::new(Mutex::new(Counts::default()));
+    let (emitted, mapped) = (counts.clone(), counts.clone());
+    let door = Door::default();
+    let context = || {
+        let clock = Arc::new(Clock::default());
+        crate::testing::context((0, 1), Default::default(), interrupt.clone(), clock)
+    };
+    let map = Map::new(move |text: String| {
+        let n = text.trim_start().parse().unwrap();
+        maps(n);
+        mapped.lock().unwrap().mapped.push(n);
+        n
+    });
+    let behind = Link::new(map, Box::new(door.clone()), SideOutputs::default(), context());
+    let many = FlatMap::new(move |of: u64, out: &mut Collector<String>| {
+        for n in 0..of {
+            emits(n);
+            {
+                let mut counts = emitted.lock().unwrap();
+                counts.emitted += 1;
+                let kept = counts.emitted - counts.mapped.len() as u64;
+                counts.kept = counts.kept.max(kept);
+            }
+            out.collect(format!("{n:>1000}"));
+        }
+    });
+    let mut link = Link::new(many, Box::new(behind), SideOutputs::default(), context());
+    interrupt.raise();
+    link.batch(&mut Batch::from(vec![records])).unwrap();
+    assert!(interrupt.is_raised(), "the step is over after the call");
+    let after = batches(&door);
+    // The next step, unless there is none.
+    if interrupt.lower() {
+        while link.is_interrupted() {
+            interrupt.clear();
+            link.resume().unwrap();
+        }
+    }
+    drop(link);
+    (after, Arc::into_inner(counts).unwrap().into_inner().unwrap())
+}
+
+#[test]
+fn what_one_interrupted_call_emits_is_worked_off_during_the_call() {
+    let interrupt = crate::Interrupt::default();
+    let again = interrupt.clone();
+    // Mail comes all the time.
+    let maps = move |n: u64| {
+        if n % 100 == 0 {
+            again.raise();
+        }
+    };
+    let (_, counts) = long_call(40_000, &interrupt, |_| (), maps);
+    assert!(counts.mapped.into_iter().eq(0..40_000), "each record once and in order");
+    assert!(counts.kept <= 5_000, "{} records of 1,000 bytes at once", counts.kept);
+}
+
+#[test]
+fn a_short_interrupted_call_is_not_made_longer() {
+    let interrupt = crate::Interrupt::default();
+    let (after, counts) = long_call(3_000, &interrupt, |_| (), |_| ());
+    assert_eq!(after.iter().sum::<usize>(), 1, "the first record of the first batch");
+    assert!(counts.mapped.into_iter().eq(0..3_000));
+}
+
+#[test]
+fn a_cancelled_task_works_nothing_off_during_a_call() {
+    let interrupt = crate::Interrupt::default();
+    let cancel = interrupt.clone();
+    let emits = move |n: u64| {
+        if n == 10_000 {
+            cancel.raise_for_good();
+        }
+    };
+    let (_, counts) = long_call(40_000, &interrupt, emits, |_| ());
+    assert_eq!(counts.emitted, 40_000);
+    assert!((4_000..=10_000).contains(&counts.mapped.len()), "{}", counts.mapped.len());
+
+    // Cancelled while it works off: after the record at work.
+    let interrupt = crate::Interrupt::default();
+    let cancel = interrupt.clone();
+    let maps = move |n: u64| {
+        if n == 1_000 {
+            cancel.raise_for_good();
+        }
+    };
+    let (_, counts) = long_call(40_000, &interrupt, |_| (), maps);
+    assert!(counts.mapped.into_iter().eq(0..=1_000));
+}

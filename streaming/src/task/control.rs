@@ -177,7 +177,7 @@ impl TaskControl {
         if !self.stop.swap(true, Ordering::AcqRel) {
             self.observer.stopping(self);
         }
-        self.signal.interrupt();
+        self.signal.interrupt_for_good();
     }
 
     /// Begins a step: counts it and lowers the interrupt flag, whose reason is looked at next.

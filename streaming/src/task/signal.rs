@@ -56,6 +56,12 @@ impl TaskSignal {
         self.raise();
     }
 
+    /// Raises the signal and the interrupt flag because the task is told to stop: the running step works off nothing more.
+    pub(crate) fn interrupt_for_good(&self) {
+        self.0.interrupt.raise_for_good();
+        self.raise();
+    }
+
     /// Returns the flag that [`TaskSignal::interrupt`] raises, and at which a running step ends.
     pub fn interruption(&self) -> &Interrupt {
         &self.0.interrupt
