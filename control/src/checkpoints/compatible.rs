@@ -283,7 +283,10 @@ mod tests {
         assert!(droppable);
         let (text, droppable) = with(&|graph| graph.nodes[0].states = vec![sums("String", "i64")]);
         assert!(text.starts_with("the key of the state 'sum' of operator 'total'"), "{text}");
-        assert!(text.contains("of type u64 in it and of type String in the program"), "{text}");
+        assert!(
+            text.contains("is of another type in it than in the program (schema u64, now String)"),
+            "{text}"
+        );
         assert!(!droppable);
         let (text, droppable) = with(&|graph| graph.nodes[0].states = vec![sums("u64", "f64")]);
         assert!(text.starts_with("the value of the state 'sum'"), "{text}");
