@@ -27,9 +27,11 @@ impl Alarm {
         }
     }
 
-    /// Asks for a wake-up within [`SOON_MS`], to continue after the output was full or a key was not resident.
-    pub(super) fn set_soon(&mut self, context: &OperatorContext) {
-        self.set(clock(context).saturating_add(SOON_MS), context);
+    /// Asks for a wake-up to continue with what is due: within [`SOON_MS`] if it is `held_up`, because the output is full or a key is
+    /// not resident; otherwise at once, because only the step was interrupted. The task makes a step between two wake-ups.
+    pub(super) fn set_to_continue(&mut self, held_up: bool, context: &OperatorContext) {
+        let wait = if held_up { SOON_MS } else { 0 };
+        self.set(clock(context).saturating_add(wait), context);
     }
 
     /// Records that the earliest wake-up has come.

@@ -322,6 +322,8 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { operator, run, .. } = self;
+        // A broadcast record whose turn has not come, because records of the first stream before it are left.
+        let mut kept = None;
         batch.try_each_while(|record, time| match record {
             Either::Left(record) => {
                 run.push(record, time);
@@ -331,17 +333,24 @@ where
                 if !run.is_empty() {
                     operator.process(run, out, context)?;
                 }
+                if !run.is_empty() {
+                    kept = Some((record, time));
+                    return Ok(false);
+                }
                 out.set_time(time);
                 operator.take(record, out).map_err(|error| context.user_error(error))?;
-                Ok(run.is_empty() && out.should_continue())
+                Ok(out.should_continue())
             }
         })?;
-        if !run.is_empty() {
+        if !run.is_empty() && kept.is_none() {
             operator.process(run, out, context)?;
         }
         if !run.is_empty() {
             // The step was interrupted: these records are handed in again, before the others.
             let mut rest = std::mem::take(run).map(Either::Left);
+            if let Some((record, time)) = kept {
+                rest.push(Either::Right(record), time);
+            }
             rest.append(batch);
             *batch = rest;
         }

@@ -125,7 +125,8 @@ where
     timers: Timers<S::Key>,
     watermark: i64,
     alarm: Alarm,
-    /// Some timers of processing time that are due have not fired, because the output was full or a key was not resident.
+    /// Some timers of processing time that are due have not fired, because the output was full, a key was not resident, or the step was
+    /// interrupted.
     due_left: bool,
     /// Timers that were due when they were restored have not all fired: no record comes before.
     restored_due: bool,
@@ -317,10 +318,12 @@ where
         }
     }
 
-    /// Asks the host for a wake-up at the earliest timer of processing time, or soon if timers that are due have not fired.
-    fn wake_for_timers(&mut self, context: &OperatorContext) {
+    /// Asks the host for a wake-up at the earliest timer of processing time. If timers that are due have not fired, the wake-up comes at
+    /// once, or within milliseconds while the output is full or keys are not resident.
+    fn wake_for_timers(&mut self, out_is_full: bool, context: &OperatorContext) {
         if self.due_left {
-            self.alarm.set_soon(context);
+            let held_up = out_is_full || self.resident.waits();
+            self.alarm.set_to_continue(held_up, context);
         } else if let Some(first) = self.timers.processing.first() {
             self.alarm.set(first, context);
         }
@@ -357,7 +360,7 @@ where
         let first = self.timers.processing.first();
         self.restored_due =
             !context.shared().restored_at_end && first.is_some_and(|first| first <= clock(context));
-        self.wake_for_timers(context);
+        self.wake_for_timers(false, context);
         self.function.open(context).map_err(|error| context.user_error(error))
     }
 
@@ -370,7 +373,7 @@ where
         let Self { selector, function, resident, timers, watermark, .. } = self;
         let mut work = Calls { function, timers, watermark: *watermark, out, operator: context };
         resident.batch(selector, batch, context, &mut work)?;
-        self.wake_for_timers(context);
+        self.wake_for_timers(out.is_full(), context);
         Ok(())
     }
 
@@ -388,7 +391,7 @@ where
             let mut work = Calls { function, timers, watermark, out, operator: context };
             resident.mail(selector, mail, context, &mut work)?;
         }
-        self.wake_for_timers(context);
+        self.wake_for_timers(out.is_full(), context);
         Ok(())
     }
 
@@ -406,7 +409,7 @@ where
                 // What comes after a restore may be behind the watermark that was restored.
                 self.watermark = self.watermark.max(ms);
                 let fired = self.fire(TimeDomain::EventTime, self.watermark, out, context)?;
-                self.wake_for_timers(context);
+                self.wake_for_timers(out.is_full(), context);
                 return Ok(fired);
             }
             StreamEvent::EndOfInput if !self.finished => {

@@ -209,8 +209,8 @@ impl Schedule {
         }
         let elapsed_ms = now_ms.saturating_sub(self.began_ms);
         self.seen_ms = now_ms;
-        // The first number is due at once. Both values are far below 2^53 for any clock, and `as` saturates.
-        let due = (elapsed_ms as f64 * self.per_ms) as u64 + 1;
+        // The first number is due at once. `as` saturates, which huge rates reach.
+        let due = ((elapsed_ms as f64 * self.per_ms) as u64).saturating_add(1);
         let wait = self.next_ms().saturating_sub(elapsed_ms).clamp(1, 60_000);
         (due.saturating_sub(self.emitted), Duration::from_millis(wait))
     }
@@ -318,6 +318,14 @@ mod tests {
                 assert!(right.contains(&sum), "{sum} at {per_ms} per ms from {from_ms}");
             }
         }
+    }
+
+    #[test]
+    fn the_greatest_rate_makes_all_numbers_due() {
+        let mut schedule = Schedule::new(f64::MAX);
+        schedule.begin(1_000);
+        assert_eq!(schedule.allowed(1_000).0, 1);
+        assert_eq!(schedule.allowed(1_001).0, u64::MAX);
     }
 
     #[test]

@@ -127,7 +127,12 @@ fn work(
                     // A thread of the host has allocated them.
                     allocator::take_over(bytes.capacity() as u64);
                 }
+                let is_timer = matches!(mail, Mail::Timer { .. });
                 subtask.deliver(mail)?;
+                if is_timer {
+                    // What the timer has done may have set another one that is due: records and other mail come between the two.
+                    break;
+                }
             }
             let progress = subtask.step(STEP_RECORDS);
             steps += 1;

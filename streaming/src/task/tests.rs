@@ -307,6 +307,56 @@ fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() 
 }
 
 #[test]
+fn between_two_timers_the_task_makes_a_step_and_looks_at_its_mail() {
+    /// Sets a timer for now with each timer that comes, as an operator does whose step was interrupted.
+    struct Continuing {
+        mailbox: Arc<Mailbox>,
+        seen: mpsc::Sender<&'static str>,
+        timers: u32,
+    }
+    impl Subtask for Continuing {
+        fn open(&mut self) -> Result<(), TaskError> {
+            self.mailbox.wake_at(Duration::ZERO, 1);
+            Ok(())
+        }
+        fn step(&mut self, _: usize) -> Result<Progress, TaskError> {
+            self.seen.send("step").unwrap();
+            Ok(if self.timers < 3 { Progress::Starved } else { Progress::Finished })
+        }
+        fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
+            let is_timer = matches!(mail, Mail::Timer { .. });
+            self.seen.send(if is_timer { "timer" } else { "mail" }).unwrap();
+            if is_timer {
+                self.timers += 1;
+                if self.timers < 3 {
+                    self.mailbox.wake_at(Duration::ZERO, 1);
+                }
+                if self.timers == 1 {
+                    self.mailbox.post(Mail::NotifyComplete(1)).unwrap();
+                }
+            }
+            Ok(())
+        }
+        fn close(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn dispose(&mut self) {}
+        fn counters(&self) -> Arc<TaskCounters> {
+            Arc::default()
+        }
+    }
+    let rig = rig();
+    let (seen, came) = mpsc::channel();
+    let mailbox = Arc::clone(&rig.mailbox);
+    let make: MakeSubtask =
+        Box::new(move || Ok(Box::new(Continuing { mailbox, seen, timers: 0 }) as Box<dyn Subtask>));
+    start(Arc::clone(&rig.control), Arc::clone(&rig.mailbox), threads::STACK_BYTES, make).unwrap();
+    rig.until(S::Finished);
+    let seen: Vec<_> = came.iter().collect();
+    assert_eq!(seen, ["timer", "step", "mail", "timer", "step", "timer", "step"]);
+}
+
+#[test]
 fn a_refused_upcall_does_not_make_room_for_another_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let rig = rig();

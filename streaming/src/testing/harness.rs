@@ -142,7 +142,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.interrupt.raise();
         self
     }
-    /// Opens the operator and returns its test, once the I/O is done that the operator has begun.
+    /// Opens the operator and returns its test, once the I/O is done that the operator has begun. Timers that are due when the clock
+    /// begins fire before any record, as in a task.
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own, and for windows that are impossible, such as
@@ -170,6 +171,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         let sides = self.gathered;
         let mut test = OperatorHarness { link, host, shared, output, sides, checkpoint: 0 };
         test.work_off()?;
+        test.advance_clock_to(0)?;
         Ok(test)
     }
 }

@@ -11,6 +11,7 @@ use crate::state::ListState;
 use crate::time::WatermarkStrategy;
 use std::time::Duration;
 
+mod interrupted;
 mod keyed;
 
 /// Returns the output of an operator for some numbers, whose times are the numbers themselves.

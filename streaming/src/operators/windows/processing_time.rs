@@ -22,7 +22,8 @@ pub struct ProcessingTimeWindows<S, W> {
     /// so no record is ever late.
     now: i64,
     alarm: Alarm,
-    /// The moment up to which windows are being fired, while the output is full or keys are not resident; `None` otherwise.
+    /// The moment up to which windows are being fired, while the output is full, keys are not resident, or a step was interrupted; `None`
+    /// otherwise.
     firing: Option<i64>,
 }
 
@@ -38,23 +39,23 @@ impl<S, W> ProcessingTimeWindows<S, W> {
         self.now
     }
 
-    /// Asks the host for a wake-up when the next window is over, or within a few milliseconds while a window is being fired. If that
-    /// waits for keys, it continues when they come.
-    fn wake<T>(&mut self, context: &OperatorContext)
+    /// Asks the host for a wake-up when the next window is over. While a window is being fired, the wake-up comes at once, or within a few
+    /// milliseconds if the output is full; if the window waits for keys, it continues when they come.
+    fn wake<T>(&mut self, out_is_full: bool, context: &OperatorContext)
     where
         W: WindowStore<T, S>,
     {
         if self.firing.is_some() {
             if !self.store.waits() {
-                self.alarm.set_soon(context);
+                self.alarm.set_to_continue(out_is_full, context);
             }
         } else if let Some(end) = self.store.next_end() {
             self.alarm.set(end.saturating_add(1), context);
         }
     }
 
-    /// Fires the windows that end by `until`, and remembers `until` if not all are fired, because the output is full or keys are not
-    /// resident.
+    /// Fires the windows that end by `until`, and remembers `until` if not all are fired, because the output is full, keys are not
+    /// resident, or the step was interrupted.
     fn fire<T>(
         &mut self,
         until: i64,
@@ -83,7 +84,7 @@ where
         // A clock that is behind the one of the machine that wrote the state is treated as if it showed that one's time.
         self.now = self.store.fired_until().saturating_add(1);
         self.now(context);
-        self.wake::<T>(context);
+        self.wake::<T>(false, context);
         Ok(())
     }
 
@@ -96,7 +97,7 @@ where
         let now = self.now(context);
         batch.stamp(|_, _| now);
         self.store.add(&self.selector, batch, (now, now), out, context)?;
-        self.wake::<T>(context);
+        self.wake::<T>(out.is_full(), context);
         Ok(())
     }
 
@@ -116,7 +117,7 @@ where
         if let Some(until) = self.firing.filter(|_| !out.is_full() && !self.store.waits()) {
             self.fire::<T>(until, out, context)?;
         }
-        self.wake::<T>(context);
+        self.wake::<T>(out.is_full(), context);
         Ok(())
     }
 
@@ -133,7 +134,7 @@ where
         }
         let Some(until) = self.firing else { return Ok(Flow::Done) };
         let flow = self.fire::<T>(until, out, context)?;
-        self.wake::<T>(context);
+        self.wake::<T>(out.is_full(), context);
         Ok(flow)
     }
 
