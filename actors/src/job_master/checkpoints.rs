@@ -9,7 +9,7 @@
 //! aborted is deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
 //! a successor.
 
-use super::coordinators::told_by_exit;
+use super::coordinators::{SNAPSHOT, told_by_exit};
 use super::fallback::{Kept, ReadError};
 use super::{JobMaster, fallback};
 use crate::stores::{open_store, retried, s3_settings};
@@ -111,9 +111,7 @@ impl JobMaster {
                     let ask = SnapshotCoordinators { checkpoint };
                     match gateway.ask_within(ask, SNAPSHOT_WITHIN).await {
                         Err(CallError::Fabric(error)) => {
-                            let what = "taking the coordinators' snapshots";
-                            let told = told_by_exit(&hosts, job, session, what, &error).await;
-                            Err(told.message)
+                            Err(told_by_exit(&hosts, job, session, SNAPSHOT, &error).await.message)
                         }
                         answered => answered.map_err(|error| error.to_string()),
                     }

@@ -25,6 +25,7 @@ const EXIT_WITHIN: Duration = Duration::from_secs(5);
 /// The calls to a host in the words of the job's failures.
 const START: &str = "starting the coordinators";
 const PUBLISH: &str = "publishing the results";
+pub(super) const SNAPSHOT: &str = "taking the coordinators' snapshots";
 
 /// The host that runs the coordinators.
 #[derive(Debug)]

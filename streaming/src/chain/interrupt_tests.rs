@@ -318,8 +318,7 @@ fn kept_by_an_edge(partitioner: Box<dyn Partitioner<u64>>, aside: bool) -> usize
         link.resume().unwrap();
     }
     assert!(narrow.0.lock().unwrap().1.iter().copied().eq(0..RECORDS), "once and in order");
-    let most = *kept.lock().unwrap();
-    most
+    *kept.lock().unwrap()
 }
 
 #[test]

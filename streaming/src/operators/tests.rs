@@ -631,7 +631,7 @@ fn what_one_interrupted_call_emits_is_worked_off_during_the_call() {
     let again = interrupt.clone();
     // Mail comes all the time.
     let maps = move |n: u64| {
-        if n % 100 == 0 {
+        if n.is_multiple_of(100) {
             again.raise();
         }
     };
