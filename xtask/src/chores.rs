@@ -81,17 +81,16 @@ pub(crate) fn test() -> Result<()> {
     let mut fetch = Command::new(std::env::current_exe()?);
     let jars = Beside::start(fetch.args(["yarn", "fetch"]), log("yarn-fetch.log"))?;
     build_programs(&metadata)?;
-    // Their clocks are simulated, so they take the time in which the tests wait.
+    let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
+    let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
+    run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
+    jars.end()?;
+    // None of these depends on a clock, so they take the time in which the tests below wait for daemons.
     let mut seeds = Command::new(&simulate);
     let seeds = Beside::start(seeds.args(["--seeds", TEST_SEEDS]), log("simulate-seeds.log"))?;
     let mut mutants = Command::new(&simulate);
     let mutants = mutants.args(["--mutants", "--recorded"]);
     let mutants = Beside::start(mutants, log("simulate-mutants.log"))?;
-    let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
-    let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
-    run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
-    jars.end()?;
-    // These do little but compile: they take the time in which the tests below wait for daemons.
     let documented = Beside::start(cargo(&selected).arg("--doc"), log("doc-tests.log"))?;
     let compiling = COMPILING.iter().flat_map(|(target, _)| ["--test", target]);
     let compiling = Beside::start(cargo(&selected).args(compiling), log("compiling-tests.log"))?;
@@ -99,11 +98,11 @@ pub(crate) fn test() -> Result<()> {
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
-    run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))?;
     documented.end()?;
     compiling.end()?;
     seeds.end()?;
-    mutants.end()
+    mutants.end()?;
+    run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
 }
 
 /// Builds the programs and examples that tests start, with the features of the tests, so that nothing is built twice. Benchmarks, which
