@@ -565,7 +565,7 @@ fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
     assert_eq!(door.came(), [6, 7, 8].map(|n| Err(barrier(n))), "all of them are handed on");
 }
 
-/// What a chain of a long call and a function behind it has done.
+/// The progress of a chain of a long call and the function behind it.
 #[derive(Default)]
 struct Counts {
     emitted: u64,
