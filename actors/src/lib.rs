@@ -4,6 +4,7 @@
 pub mod blob_server;
 pub mod dispatcher;
 pub mod heartbeat;
+mod host_exit;
 pub mod job_leader_service;
 pub mod job_manager_runner;
 pub mod job_master;

@@ -127,30 +127,27 @@ impl Options {
         map: impl IntoIterator<Item = (K, V)>,
         place: &str,
     ) -> Result<Self, ConfError> {
-        let mut entries = (*self.entries).clone();
-        let (mut by_own_name, mut by_other_name) = (BTreeMap::new(), BTreeMap::new());
+        let mut checked = Vec::new();
         for (key, text) in map {
             let (key, text, place) = (key.as_ref(), text.into(), place.to_owned());
             let own = check(key, &text, &place)?.to_owned();
-            let settings = if own == key { &mut by_own_name } else { &mut by_other_name };
-            settings.insert(own, Entry { text, place });
+            checked.push((own == key, own, Entry { text, place }));
         }
-        entries.extend(by_other_name);
-        entries.extend(by_own_name);
+        let mut entries = (*self.entries).clone();
+        entries.extend(own_names_last(checked));
         Ok(Self { entries: Arc::new(entries) })
     }
 
     /// Returns a job's settings with each key replaced by the own name of its option; other keys stay as they are. Of one option under two
     /// names the setting under its own name counts.
     pub fn under_own_names(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let own = |key: &str| match find(key) {
-            Some(option) if !option.is_family() => option.key().to_owned(),
-            _ => key.to_owned(),
-        };
-        let renamed = |(key, text): (&String, &String)| (own(key), text.clone());
-        let mut named: BTreeMap<String, String> = settings.iter().map(renamed).collect();
-        named.extend(settings.into_iter().filter(|(key, _)| own(key) == *key));
-        named
+        let named = settings.into_iter().map(|(key, text)| match find(&key) {
+            Some(option) if !option.is_family() && option.key() != key => {
+                (false, option.key().to_owned(), text)
+            }
+            _ => (true, key, text),
+        });
+        own_names_last(named.collect()).collect()
     }
 
     /// Returns these options with one more setting, given as text, in place of an earlier one; `self` stays as it is.
@@ -272,6 +269,13 @@ impl Options {
         }
         Ok(Self { entries: Arc::new(entries) })
     }
+}
+
+/// Orders settings, each with whether it was given under its option's own name, so that of one option under two names the one under its
+/// own name comes last.
+fn own_names_last<V>(mut settings: Vec<(bool, String, V)>) -> impl Iterator<Item = (String, V)> {
+    settings.sort_by_key(|(is_own, ..)| *is_own);
+    settings.into_iter().map(|(_, key, value)| (key, value))
 }
 
 /// Returns true if the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they

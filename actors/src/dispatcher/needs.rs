@@ -13,7 +13,7 @@ use storage::state_reader::{Snapshot, StateReader};
 
 /// The jobs of a Dispatcher that may still read their snapshots, as they were when the Dispatcher answered.
 #[derive(Debug)]
-struct Needs {
+pub(super) struct Needs {
     /// Jobs whose end is not recorded: another leader may run them again.
     running: BTreeSet<JobId>,
     /// Jobs that were started from a snapshot, and which; the log tells whether the job has a checkpoint of its own. No log: the graph
@@ -41,6 +41,53 @@ impl RestoredFrom {
 }
 
 impl Needs {
+    /// Asks the Dispatcher. To be called after the snapshot in question was read, because a job may have been submitted meanwhile.
+    ///
+    /// # Errors
+    /// Returns a text if the Dispatcher has stopped.
+    pub(super) async fn of(dispatcher: &Addr<Dispatcher>) -> Result<Self, String> {
+        let asked = dispatcher.send(AskNeeds).await;
+        asked.map_err(|_| "the Dispatcher is shutting down".to_owned())
+    }
+
+    /// Returns why the snapshot, which a user has named by the path, must stay; `None` if nobody needs it but perhaps `asking`, the
+    /// job for which this is asked.
+    ///
+    /// # Errors
+    /// Returns a text if the path does not answer.
+    pub(super) async fn need_of(
+        &self,
+        reader: &StateReader,
+        (path, snapshot): (&str, &Snapshot),
+        asking: Option<JobId>,
+    ) -> Result<Option<Need>, String> {
+        if let Some(owner) = snapshot.checkpoint_of.filter(|job| self.running.contains(job)) {
+            return Ok(Some(Need::Runs(owner)));
+        }
+        if !self.complete {
+            return Ok(Some(Need::Unknown));
+        }
+        let restores =
+            async { Ok(self.restores_from(reader, &snapshot.uri, (asking, false)).await) };
+        Ok(answered(path, restores).await?.map(Need::StartedFrom))
+    }
+
+    /// Returns the job, other than `asking`, that claims the snapshot and has not deleted it yet: its first complete checkpoint will,
+    /// while `asking` may have to read the snapshot again after a failure. `None` if no job that is known here does.
+    ///
+    /// # Errors
+    /// Returns a text if the path does not answer.
+    pub(super) async fn claimed_by(
+        &self,
+        reader: &StateReader,
+        (path, snapshot): (&str, &Snapshot),
+        asking: JobId,
+    ) -> Result<Option<JobId>, String> {
+        let asking = (Some(asking), true);
+        let claims = async { Ok(self.restores_from(reader, &snapshot.uri, asking).await) };
+        answered(path, claims).await
+    }
+
     /// Returns a job that runs here, was started from the snapshot at `uri`, and has no complete checkpoint of its own: it reads
     /// the snapshot, also after a failure. With `claims` only one that claims the snapshot. `None` if there is none but perhaps
     /// `asking`, the job for which this is asked.
@@ -76,50 +123,6 @@ pub(super) enum Need {
     Unknown,
     /// This job was started from it and has no complete checkpoint of its own.
     StartedFrom(JobId),
-}
-
-/// Returns why the snapshot, which a user has named by the path, must stay; `None` if nobody needs it but perhaps `asking`, the job
-/// for which this is asked. To be called after the snapshot was read, because a job may have been submitted meanwhile.
-///
-/// # Errors
-/// Returns a text if the Dispatcher has stopped or the path does not answer.
-pub(super) async fn need_of(
-    dispatcher: &Addr<Dispatcher>,
-    reader: &StateReader,
-    (path, snapshot): (&str, &Snapshot),
-    asking: Option<JobId>,
-) -> Result<Option<Need>, String> {
-    let needs = ask(dispatcher).await?;
-    if let Some(owner) = snapshot.checkpoint_of.filter(|job| needs.running.contains(job)) {
-        return Ok(Some(Need::Runs(owner)));
-    }
-    if !needs.complete {
-        return Ok(Some(Need::Unknown));
-    }
-    let restores = async { Ok(needs.restores_from(reader, &snapshot.uri, (asking, false)).await) };
-    Ok(answered(path, restores).await?.map(Need::StartedFrom))
-}
-
-/// Returns the job, other than `asking`, that claims the snapshot and has not deleted it yet: its first complete checkpoint will, while
-/// `asking` may have to read the snapshot again after a failure. `None` if no job that is known here does.
-///
-/// # Errors
-/// Returns a text if the Dispatcher has stopped or the path does not answer.
-pub(super) async fn claimed_by(
-    dispatcher: &Addr<Dispatcher>,
-    reader: &StateReader,
-    (path, snapshot): (&str, &Snapshot),
-    asking: JobId,
-) -> Result<Option<JobId>, String> {
-    let needs = ask(dispatcher).await?;
-    let asking = (Some(asking), true);
-    let claims = async { Ok(needs.restores_from(reader, &snapshot.uri, asking).await) };
-    answered(path, claims).await
-}
-
-async fn ask(dispatcher: &Addr<Dispatcher>) -> Result<Needs, String> {
-    let asked = dispatcher.send(AskNeeds).await;
-    asked.map_err(|_| "the Dispatcher is shutting down".to_owned())
 }
 
 /// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote

@@ -13,6 +13,7 @@ use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::blobs::BlobStoreError;
 use storage::jobs::{AppendError, JobLogs, JobState, LogId, OpenJobLog, TakenOver, Writer};
 
 /// Name shown for a job whose stored graph, which contains its name, cannot be read.
@@ -242,8 +243,12 @@ impl Dispatcher {
         let Some(kept) = self.keep_program(graph) else { return };
         let job = graph.job_id;
         actix::spawn(async move {
-            if let Err(error) = kept.await {
-                tracing::warn!(%job, %error, "no new copy of the program was made; the earlier leader's has to do");
+            match kept.await {
+                // A program that is gone is that of a job which ended meanwhile, or the job says so itself.
+                Ok(()) | Err(BlobStoreError::NotFound(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%job, %error, "no new copy of the program was made; the earlier leader's has to do");
+                }
             }
         });
     }

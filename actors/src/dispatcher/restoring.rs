@@ -2,7 +2,7 @@
 
 use super::jobs::NotStored;
 use super::leader::Dispatcher;
-use super::needs::{Need, answered, claimed_by, need_of};
+use super::needs::{Need, Needs, answered};
 use crate::stores::s3_settings;
 use actix::Addr;
 use conf::Options;
@@ -34,7 +34,8 @@ pub(super) async fn check(
              (--job-id, or with high availability high-availability.cluster-id)"
         )));
     }
-    let owner = claimed_by(dispatcher, &reader, (&path, &snapshot), graph.job_id).await;
+    let needs = Needs::of(dispatcher).await.map_err(NotStored::Restore)?;
+    let owner = needs.claimed_by(&reader, (&path, &snapshot), graph.job_id).await;
     if let Some(owner) = owner.map_err(NotStored::Restore)? {
         return Err(NotStored::Restore(format!(
             "{path} belongs to job {owner}, which was started from it with --claim-mode claim and deletes it with its first \
@@ -42,7 +43,7 @@ pub(super) async fn check(
         )));
     }
     if options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim {
-        check_claim((graph.job_id, &path), &snapshot, &reader, dispatcher).await?;
+        check_claim((graph.job_id, &path), &snapshot, &reader, &needs).await?;
     }
     let checked = control::checkpoints::check(graph, &snapshot.metadata, allow_dropped);
     checked.map_err(|reasons| {
@@ -56,14 +57,14 @@ async fn check_claim(
     (job, path): (JobId, &str),
     snapshot: &Snapshot,
     reader: &StateReader,
-    dispatcher: &Addr<Dispatcher>,
+    needs: &Needs,
 ) -> Result<(), NotStored> {
     let refused = |what: &str, other: JobId| {
         Err(NotStored::Restore(format!(
             "{path} {what}: start from it with --claim-mode no_claim, or end job {other} first"
         )))
     };
-    let need = need_of(dispatcher, reader, (path, snapshot), Some(job)).await;
+    let need = needs.need_of(reader, (path, snapshot), Some(job)).await;
     match need.map_err(NotStored::Restore)? {
         None => Ok(()),
         Some(Need::Runs(owner)) => {

@@ -1,7 +1,7 @@
 //! Savepoints and their disposal, which take longer than a call: a client triggers them, and then asks how they stand.
 
 use super::leader::Dispatcher;
-use super::needs::{Need, answered, need_of};
+use super::needs::{Need, Needs, answered};
 use super::questions::Asked;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
@@ -74,7 +74,8 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
         let dispose = async move {
             let snapshot =
                 answered(&path, reader.snapshot(&path)).await.map_err(|why| failed(&why))?;
-            let need = need_of(&addr, &reader, (&path, &snapshot), None).await;
+            let needs = Needs::of(&addr).await.map_err(|why| failed(&why))?;
+            let need = needs.need_of(&reader, (&path, &snapshot), None).await;
             let stays = match need.map_err(|why| failed(&why))? {
                 None => {
                     reader.delete(&snapshot).await.map_err(|error| failed(&error))?;

@@ -3,6 +3,7 @@
 
 use super::JobMaster;
 use super::checkpoints::states_of;
+use crate::host_exit::exit_behind;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::job_master::Unroutable;
 use control::restart::NO_RESOURCE;
@@ -20,8 +21,6 @@ const START_WITHIN: Duration = Duration::from_secs(120);
 const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
 /// Time for which one request for the host's exit stays open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
-/// Maximum time from the loss of a host's connection until the way it ended is known.
-const EXIT_WITHIN: Duration = Duration::from_secs(5);
 /// The calls to a host in the words of the job's failures.
 const START: &str = "starting the coordinators";
 const PUBLISH: &str = "publishing the results";
@@ -233,12 +232,10 @@ pub(super) async fn told_by_exit(
     what: &str,
     error: &FabricError,
 ) -> FailureCause {
-    if matches!(error, FabricError::Unreachable { .. })
-        && let Ok(how) = tokio::time::timeout(EXIT_WITHIN, exit_of(hosts, job, session)).await
-    {
-        return host_lost(&format!("{how}, while {what}"));
+    match exit_behind(error, async { Some(exit_of(hosts, job, session).await) }).await {
+        Some(how) => host_lost(&format!("{how}, while {what}")),
+        None => cause_of_fabric("CoordinatorHostLost", what, error),
     }
-    cause_of_fabric("CoordinatorHostLost", what, error)
 }
 
 /// Waits until a host has ended.

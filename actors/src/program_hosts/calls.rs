@@ -1,6 +1,7 @@
 //! The keeper's calls.
 
 use super::{HostSide, ProgramHosts, State};
+use crate::host_exit::{EXIT_WITHIN, exit_behind};
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::program_hosts::Purpose;
 use gateways::job_services::{
@@ -23,8 +24,6 @@ const BUILD_WAITS_PERCENT: u32 = 80;
 const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time for which tasks wait for the end of their job's previous host.
 const TASKS_WAIT: Duration = Duration::from_secs(120);
-/// Maximum time for which a build whose host closed its connection waits for the host's end, to name its cause.
-const END_WITHIN: Duration = Duration::from_secs(5);
 /// Longest one call waits for the end of a host.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -118,13 +117,11 @@ async fn unanswered(
     error: FabricError,
     exit: Option<watch::Receiver<Option<HostExit>>>,
 ) -> BuildError {
-    if matches!(error, FabricError::Unreachable { .. })
-        && let Some(exit) = exit
-        && let Some(exit) = gone(exit, END_WITHIN).await
-    {
-        return BuildError::Process(format!("it {} while it built the graph", exit.cause));
-    }
-    BuildError::Process(error.to_string())
+    let ended = async { gone(exit?, EXIT_WITHIN).await };
+    BuildError::Process(match exit_behind(&error, ended).await {
+        Some(exit) => format!("it {} while it built the graph", exit.cause),
+        None => error.to_string(),
+    })
 }
 
 /// Asks the keeper where the end of a host will be said; `None` if that host is gone already.
@@ -295,7 +292,7 @@ mod tests {
         };
         let exit = watch::Sender::new(None);
         let ended = async {
-            tokio::time::sleep(END_WITHIN / 2).await;
+            tokio::time::sleep(EXIT_WITHIN / 2).await;
             let cause = "was ended by SIGABRT".to_owned();
             exit.send_replace(Some(HostExit { cause, released: false }));
         };

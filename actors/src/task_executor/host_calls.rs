@@ -3,19 +3,16 @@
 //! A cancellation never overtakes the deployment that it is about. A host that ends during a deployment is told by the way it
 //! ended, not by the connection that was lost with it.
 
+use crate::host_exit::exit_behind;
 use gateways::program_host::{
     CancelOnHost, DeployToHost, NotifyOnHost, ProgramHostGateway, ReleaseSlot, StartHost,
     TriggerOnHost,
 };
 use gateways::task_executor::DeployError;
-use gateways::{CallError, FabricError, Remote};
+use gateways::{CallError, Remote};
 use model::{AllocationId, ExecutionAttemptId};
 use platform::watch;
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-
-/// Maximum time from the loss of a host's connection until the way it ended is known.
-pub(super) const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A call to a host; they are made in order, each after the one before was answered.
 pub(super) enum HostCall {
@@ -79,19 +76,10 @@ async fn deploy(
                 // repeats the command.
                 host.insist(CancelOnHost { attempts });
             }
-            if is_lost(&error)
-                && let Ok(Ok(how)) = tokio::time::timeout(EXIT_WITHIN, exit.some()).await
-            {
-                return Err(DeployError::Host(how));
-            }
-            Err(DeployError::Host(error.to_string()))
+            let how = exit_behind(&error, async { exit.some().await.ok() }).await;
+            Err(DeployError::Host(how.unwrap_or_else(|| error.to_string())))
         }
     }
-}
-
-/// Returns true if a call failed because the connection to the host was lost: the host has probably ended.
-pub(super) fn is_lost(error: &FabricError) -> bool {
-    matches!(error, FabricError::Unreachable { .. })
 }
 
 fn shown<E: std::fmt::Display>(error: CallError<E>) -> String {

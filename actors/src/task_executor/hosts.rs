@@ -3,9 +3,10 @@
 //!
 //! One host of a job at a time. A call of a former launch never reaches the present one.
 
-use super::host_calls::{EXIT_WITHIN, HostCall, Refusals, is_lost, make_calls};
+use super::host_calls::{HostCall, Refusals, make_calls};
 use super::{JobShell, TaskExecutor};
 use crate::blob_server::BlobLease;
+use crate::host_exit::{EXIT_WITHIN, is_lost};
 use actix::{ActorFutureExt as _, AsyncContext as _, Context, WrapFuture as _};
 use control::task_executor::Event;
 use gateways::job_services::{

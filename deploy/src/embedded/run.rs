@@ -15,7 +15,7 @@ use platform::Platform;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use streaming::{BuildInputs, BuildProgramError, ProgramEntry};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Milliseconds for which one request for the job's end stays open.
 const WAIT_MS: u64 = 5_000;
@@ -98,10 +98,11 @@ fn build_failure(error: BuildProgramError) -> Outcome {
 async fn run_graph(entry: ProgramEntry, options: Options, graph: JobGraph) -> Outcome {
     let cluster =
         EmbeddedCluster::start(entry, &options, slots(&graph)).await.map_err(Failure::start)?;
-    let outcome = run_job(&cluster, graph).await;
+    let mut signals = Signals::watch().map_err(Failure::start)?;
+    let outcome = run_job(&cluster, graph, &mut signals).await;
     tokio::select! {
         biased;
-        () = signalled() => stop::end_at_once(),
+        _ = signals.next() => stop::end_at_once(),
         ended = tokio::time::timeout(END_WITHIN, cluster.stop()) => if ended.is_err() {
             tracing::warn!("the embedded cluster did not end in time");
         },
@@ -109,16 +110,25 @@ async fn run_graph(entry: ProgramEntry, options: Options, graph: JobGraph) -> Ou
     outcome
 }
 
-/// Waits for SIGINT or SIGTERM; without end if they can't be watched.
-async fn signalled() {
-    let watched = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let (Ok(mut interrupts), Ok(mut terminations)) = watched else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        biased;
-        _ = interrupts.recv() => {}
-        _ = terminations.recv() => {}
+/// The signals that end a run.
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    fn watch() -> std::io::Result<Self> {
+        let (interrupts, terminations) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self { interrupts: signal(interrupts)?, terminations: signal(terminations)? })
+    }
+
+    /// Waits for the next one and returns its name. Loses none if dropped before.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            biased;
+            _ = self.interrupts.recv() => "SIGINT",
+            _ = self.terminations.recv() => "SIGTERM",
+        }
     }
 }
 
@@ -132,7 +142,7 @@ fn slots(graph: &JobGraph) -> u32 {
     groups.values().fold(0, |sum: u32, n| sum.saturating_add(*n))
 }
 
-async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
+async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph, signals: &mut Signals) -> Outcome {
     let dispatcher = cluster.dispatcher().await.map_err(Failure::start)?;
     let operators = collecting_operators(&graph);
     let job_id = dispatcher.ask(SubmitJob { graph }).await.map_err(|e| match e {
@@ -143,8 +153,6 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
     let mut reader = ResultReader::new(coordinators, print_line);
     let reading = reader.read_all(POLL);
     let ending = job_end(&dispatcher, job_id);
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::start)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(Failure::start)?;
     tokio::pin!(reading, ending);
     let (mut read, mut told) = (None, false);
     let result = loop {
@@ -159,8 +167,7 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
                 outcome => { read = Some(outcome); continue }
             },
             why = cluster.failed() => return Err(Failure::new(Exit::Fatal, why)),
-            _ = interrupts.recv() => "SIGINT",
-            _ = terminations.recv() => "SIGTERM",
+            signal = signals.next() => signal,
         };
         tracing::info!(signal, "cancelling the job");
         if std::mem::replace(&mut told, true) {

@@ -20,11 +20,12 @@ use crate::jobs::LogId;
 use crate::objects::{ObjectStore, StoreError};
 use bytes::Bytes;
 use futures::FutureExt as _;
-use futures::future::Shared;
+use futures::future::{Shared, join_all};
 use model::{BlobKey, BlobKind, ContentHash, JobId, LeaderSession};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -62,8 +63,24 @@ struct Copies {
     restoring: BTreeMap<ContentHash, Restored>,
 }
 
-/// The outcome of making a copy, for all jobs that wait for it.
-type Kept = Shared<BlobFuture<()>>;
+/// A copy that is being made or has been made.
+#[derive(Debug)]
+struct Kept {
+    /// The outcome of making it, for all jobs that wait for it.
+    made: Shared<BlobFuture<()>>,
+    /// True once nothing needs the copy any more. It is not written further then, and its parts are deleted.
+    unwanted: Arc<AtomicBool>,
+}
+
+impl Kept {
+    /// Returns after the last write of this copy. What has been written by then stays if the copy is complete.
+    async fn give_up(self) {
+        self.unwanted.store(true, Ordering::Relaxed);
+        // Those that wait for the copy are told of a failure; here only the end of the writing matters.
+        let _ = self.made.await;
+    }
+}
+
 /// The outcome of restoring a program, for all calls that wait for it.
 type Restored = Shared<BlobFuture<Option<BlobKey>>>;
 
@@ -91,10 +108,10 @@ impl DurableBlobs {
     /// never led). The parts of a failed copy are deleted, and a later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
-        if let Some(kept) = copies.kept.get(&program.hash)
-            && !matches!(kept.peek(), Some(Err(_)))
+        if let Some(Kept { made, .. }) = copies.kept.get(&program.hash)
+            && !matches!(made.peek(), Some(Err(_)))
         {
-            return kept.clone().boxed();
+            return made.clone().boxed();
         }
         let Some(id) = copies.next else {
             let why = "this process does not lead".to_owned();
@@ -102,18 +119,24 @@ impl DurableBlobs {
             return futures::future::err(error.into()).boxed();
         };
         copies.next = Some(LogId { count: id.count.saturating_add(1), ..id });
-        let kept = self.clone().copy(*program, id).boxed().shared();
-        copies.kept.insert(program.hash, kept.clone());
-        kept.boxed()
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let made = self.clone().copy(*program, id, Arc::clone(&unwanted)).boxed().shared();
+        copies.kept.insert(program.hash, Kept { made: made.clone(), unwanted });
+        made.boxed()
     }
 
-    /// Deletes the copies of all programs that this leader and earlier ones made, because the cluster has ended. Does nothing
-    /// if this process has never led.
+    /// Deletes the copies of all programs that this leader and earlier ones made, because the cluster has ended. A copy that is still
+    /// being made is given up first. Does nothing if this process has never led.
     ///
     /// # Errors
     /// Returns the object store's error; copies that were deleted before it stay deleted.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        let Some(next) = self.copies().next else { return Ok(()) };
+        let (next, kept) = {
+            let mut copies = self.copies();
+            (copies.next, std::mem::take(&mut copies.kept))
+        };
+        let Some(next) = next else { return Ok(()) };
+        join_all(kept.into_values().map(Kept::give_up)).await;
         self.clone().delete_copies(PREFIX.to_owned(), |id| id < next).await.map(drop)
     }
 
@@ -121,10 +144,15 @@ impl DurableBlobs {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn copy(self, program: BlobKey, id: LogId) -> Result<(), BlobStoreError> {
+    async fn copy(
+        self,
+        program: BlobKey,
+        id: LogId,
+        unwanted: Arc<AtomicBool>,
+    ) -> Result<(), BlobStoreError> {
         let copying = Arc::clone(&self.copying);
         let _one = copying.lock().await;
-        let copied = self.write_copy(program, id).await;
+        let copied = self.write_copy(program, id, &unwanted).await;
         if copied.is_err() {
             let parts = self.clone().delete_copies(of_program(program.hash), |other| other == id);
             if let Err(error) = parts.await {
@@ -134,12 +162,17 @@ impl DurableBlobs {
         copied
     }
 
-    async fn write_copy(&self, program: BlobKey, id: LogId) -> Result<(), BlobStoreError> {
+    async fn write_copy(
+        &self,
+        program: BlobKey,
+        id: LogId,
+        unwanted: &AtomicBool,
+    ) -> Result<(), BlobStoreError> {
         let name = |last: String| format!("{}{id}/{last}", of_program(program.hash));
         let (mut offset, mut part) = (0, 0_u32);
         while offset < program.size {
             let bytes = self.read(&program, offset, PART_BYTES).await?;
-            if bytes.is_empty() {
+            if bytes.is_empty() || unwanted.load(Ordering::Relaxed) {
                 return Err(BlobStoreError::NotFound(program.hash));
             }
             offset = offset.saturating_add(bytes.len() as u64);
@@ -333,14 +366,19 @@ impl BlobStore for DurableBlobs {
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
         let (store, key) = (self.clone(), *key);
         // The bound is fixed now: a copy that is made from here on belongs to a job that comes later.
-        let below = is_program(&key).then(|| {
+        let (below, kept) = if is_program(&key) {
             let mut copies = self.copies();
-            copies.kept.remove(&key.hash);
-            copies.next
-        });
+            (copies.next, copies.kept.remove(&key.hash))
+        } else {
+            (None, None)
+        };
         Box::pin(async move {
+            // A copy that is being made restores the program among the files and writes parts, so it comes to its end first.
+            if let Some(kept) = kept {
+                kept.give_up().await;
+            }
             let was_here = store.files.remove(&key).await?;
-            match below.flatten() {
+            match below {
                 Some(below) => {
                     let copies = store.delete_copies(of_program(key.hash), |id| id < below);
                     Ok(copies.await? || was_here)

@@ -111,6 +111,37 @@ async fn a_removal_does_not_reach_a_copy_that_the_same_leader_makes_meanwhile() 
     assert_eq!(copies(&objects).await, 1);
 }
 
+/// The recovered job of a leader is cancelled, or its whole cluster ended, while its program is still being restored and copied.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_program_that_is_removed_while_it_is_copied() {
+    for ends in [false, true] {
+        let objects = MemoryObjects::new();
+        let bytes = vec![7; 9 << 20];
+        let a = leading(&objects, 1);
+        let key = store_bytes(&a, &bytes, None, BlobKind::Permanent).await.unwrap();
+        a.keep(&key).await.unwrap();
+        let slow = FaultyObjects::new(Arc::new(objects.clone()));
+        let b = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
+        b.lead(leader(2));
+        slow.set_writes(Fault::Hang);
+        let copying = tokio::spawn(b.keep(&key));
+        let restored = b.read(&key, 0, 1).await.unwrap();
+        assert_eq!(restored.len(), 1);
+        let removing = {
+            let b = b.clone();
+            async move {
+                if ends { b.clear().await.unwrap() } else { assert!(b.remove(&key).await.unwrap()) }
+            }
+        };
+        let mut removing = tokio::spawn(removing);
+        assert!(tokio::time::timeout(Duration::from_secs(9), &mut removing).await.is_err());
+        slow.set_writes(Fault::None);
+        removing.await.unwrap();
+        assert_eq!(copying.await.unwrap(), Err(BlobStoreError::NotFound(key.hash)));
+        assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+    }
+}
+
 #[tokio::test]
 async fn a_standby_removes_no_copies() {
     let objects = MemoryObjects::new();
