@@ -148,6 +148,23 @@ fn a_task_that_does_not_return_costs_its_host_with_the_same_message() {
     assert!(why.contains("was ended by SIGKILL"), "{why}");
 }
 
+/// One call emits twice what its task may use, to a task that takes 150 MiB per second.
+#[test]
+fn a_call_that_emits_more_than_its_task_may_use_waits_for_its_consumer() {
+    for serialized in ["false", "true"] {
+        let more =
+            [("taskmanager.numberOfTaskSlots", "2"), ("exchange.force-serialization", serialized)];
+        let cluster = Cluster::start(&options(&more), 1);
+        let watch = Watch::start(&cluster.taskmanagers[0], ANONYMOUS);
+        let args = ["call", "--rate", "150", "--piece", "1000"];
+        let job = cluster.submit(&bin("hoarder"), &request(&args, 1));
+        cluster.await_state(&job, "FINISHED", SOON);
+        let most = watch.most();
+        eprintln!("serialized {serialized}: at most {} MiB", most / MIB);
+        assert!(most < 250 * MIB, "{} MiB", most / MIB);
+    }
+}
+
 #[test]
 fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts_go_on() {
     let cluster = Cluster::start(&options(&[("jobmanager.memory.process.size", "600m")]), 1);

@@ -335,7 +335,7 @@ impl<T: Record> Stream<T> {
     }
 
     /// Replaces every record by those that `function` emits: none, one or several. A call that emits more than the consumer takes in time
-    /// keeps the rest in the task's memory, see [`Collector`].
+    /// waits for it, see [`Collector`].
     ///
     /// ```
     /// # use streaming::{Environment, Stream};

@@ -1,27 +1,34 @@
 //! The bound of what one call of a function emits and the chain behind has not worked off.
 //!
-//! A call cannot be suspended. What it emits once its step was interrupted, or an output was full, is kept behind it; without a bound,
-//! that is everything it emits until it returns.
+//! A call cannot be ended early. What it emits once its step was interrupted, or an output was full, is kept behind it. If that becomes much,
+//! the chain behind works it off within the call, and if an output is full, the call waits for room as it would in a blocking write.
+//! Mail that operators behind need to take more, such as the answer that a sink waits for, is handed to them meanwhile; other mail
+//! waits for the end of the call, as it does during any long call. Nothing here may wait without a task that can be woken, or after the
+//! task was told to stop.
 
-use super::{Consumer, load::Load};
+use super::{Consumer, OperatorMail, load::Load, split_ticket};
 use crate::{
     batch::{Batch, NO_TIME},
-    seam::{Interrupt, TaskError},
+    seam::{Interrupt, Mail, RunningTask, TaskError},
     types::Record,
 };
 
-/// The bytes of records that may be kept before the chain behind works them off within the call.
+/// The bytes of records that may be kept before the chain behind works them off within the call, or the call waits.
 const MOST_BYTES: usize = 4 << 20;
 /// The bytes of records after which an output that was full is tried again within the call.
 const AGAIN_BYTES: usize = 256 << 10;
 
 /// The bytes that an output has handed on since the chain behind last took everything.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog(usize);
+pub(crate) struct Backlog {
+    kept: usize,
+    /// Those since the chain behind was last made to work them off.
+    since: usize,
+}
 
 impl Backlog {
-    /// Hands a batch of that load on, and lets the chain behind work off what it keeps if that has become much. Returns true if the chain
-    /// takes more.
+    /// Hands a batch of that load on, and lets the chain behind work off what it keeps if that has become much. If an output is
+    /// full then, a call (`in_call`) of which too much is kept waits. Returns true if the chain takes more.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -31,17 +38,25 @@ impl Backlog {
         load: &Load,
         next: &mut dyn Consumer<T>,
         interrupt: &Interrupt,
+        in_call: bool,
     ) -> Result<bool, TaskError> {
         let bytes = load.bytes().max(batch.len() * (size_of::<T>() + size_of_val(&NO_TIME)));
         if next.batch(batch)? {
-            self.0 = 0;
+            self.clear();
             return Ok(true);
         }
-        self.0 = self.0.saturating_add(bytes);
+        self.kept = self.kept.saturating_add(bytes);
+        self.since = self.since.saturating_add(bytes);
         let most = if next.full() { AGAIN_BYTES } else { MOST_BYTES };
-        if self.0 >= most {
-            self.0 = 0;
+        if self.since >= most {
+            self.since = 0;
             work_off(next, interrupt)?;
+            if in_call && self.kept >= MOST_BYTES && next.full() {
+                wait_for_room(next, interrupt)?;
+            }
+            if !next.full() && !next.is_interrupted() {
+                self.kept = 0;
+            }
         }
         // The step is over after this call all the same.
         Ok(false)
@@ -49,7 +64,7 @@ impl Backlog {
 
     /// Forgets what was handed on, because the chain behind has worked it off.
     pub(crate) fn clear(&mut self) {
-        self.0 = 0;
+        *self = Self::default();
     }
 }
 
@@ -69,4 +84,42 @@ fn work_off<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), 
         interrupt.raise();
     }
     result
+}
+
+/// Waits until the rest of the chain has worked everything off and no output is full, or the task is told to stop. Returns at once
+/// where nothing can wake the caller.
+fn wait_for_room<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), TaskError> {
+    // Other outputs have room: their consumers get what waits for its batch to fill.
+    next.flush(true)?;
+    let Some(task) = interrupt.task() else { return Ok(()) };
+    let mut waited = false;
+    while next.full() && !interrupt.is_for_good() && task.wait() {
+        waited = true;
+        hand_mail_on(task, next)?;
+        work_off(next, interrupt)?;
+    }
+    if waited {
+        // What has woken the call, a cancellation for instance, may have been meant for the steps.
+        task.step_again();
+    }
+    Ok(())
+}
+
+/// Hands the mail that has come for operators behind to them.
+fn hand_mail_on<T>(task: &dyn RunningTask, next: &mut dyn Consumer<T>) -> Result<(), TaskError> {
+    while let Some(mail) = task.take_mail(&|ticket| next.runs(split_ticket(ticket).0)) {
+        match mail {
+            Mail::Reply { ticket, result } => {
+                let (node, ticket) = split_ticket(ticket);
+                next.deliver(node, OperatorMail::Reply { ticket, result })?;
+            }
+            Mail::Timer { ticket } => {
+                let (node, ticket) = split_ticket(ticket);
+                next.deliver(node, OperatorMail::Timer { ticket })?;
+            }
+            // Not addressed to an operator.
+            _ => {}
+        }
+    }
+    Ok(())
 }

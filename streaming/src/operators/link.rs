@@ -271,6 +271,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.out.flush_all(partial)
     }
 
+    fn runs(&self, node: NodeId) -> bool {
+        node == self.context.node || self.out.next().runs(node)
+    }
+
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
         if to == self.context.node {
             // Nothing is emitted behind the end of input, for which the next operators and the final checkpoint count. Only the

@@ -164,6 +164,10 @@ pub trait Consumer<T>: Send {
     /// Makes the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot goes
     /// on writing, see [`Consumer::writes`].
     fn abort_snapshots(&mut self, _checkpoint: u64) {}
+    /// Returns true if the operator `node` is one of this chain. False by default.
+    fn runs(&self, _node: model::NodeId) -> bool {
+        false
+    }
     /// Hands mail to the operator `to` of this chain; drops mail for others.
     ///
     /// # Errors

@@ -19,11 +19,12 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// The output of a function. Records are collected in a batch, which goes to the next operator when it is full or the function's operator
 /// returns. A failure of a later operator is not seen here: it fails the task after the function has returned.
 ///
-/// A call of a function cannot be suspended. The operators behind work on what it emits while it runs, and an output with room takes their
-/// results. If an output is full, however, because its consumer is slower than the call, everything that the call still emits is kept in
-/// the task's memory until the consumer takes it, without a bound but the memory of the task. A function whose one call makes
-/// more than the memory holds must therefore be divided: a source reader asks
-/// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer.
+/// The operators behind work on what a call of a function emits while the call runs, and an output with room takes their results. If an
+/// output is full because its consumer is slower than the call, some MiB are kept, and then the call waits for room, in
+/// [`Collector::collect`] or one of the other methods that emit. The task takes no checkpoint while a call runs or waits. A function
+/// whose one call emits much should therefore be divided: a source reader asks
+/// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer. A
+/// task that was told to stop does not wait.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -226,15 +227,17 @@ impl<T: Record> Collector<T> {
     #[inline]
     fn send_if_full(&mut self) {
         if self.load.makes_batch::<T>(self.buffer.len()) {
-            self.send();
+            self.send(true);
         }
     }
 
+    /// Hands the buffer on. With `in_call` a call of a function emits, which waits if too much is kept.
     #[cold]
-    fn send(&mut self) {
+    fn send(&mut self, in_call: bool) {
         if self.failure.is_none() {
             let Self { buffer, load, backlog, next, interrupt, .. } = self;
-            match backlog.hand_on(buffer, load, &mut **next, interrupt) {
+            let next = &mut **next;
+            match backlog.hand_on(buffer, load, next, interrupt, in_call) {
                 Ok(takes_more) => self.stopped |= !takes_more,
                 Err(failure) => self.fail(failure),
             }
@@ -273,7 +276,7 @@ impl<T: Record> Collector<T> {
     /// Hands on what was emitted. Control elements that find the chain full stay, and the chain says that it is full.
     pub(crate) fn flush(&mut self) -> Result<(), TaskError> {
         if !self.buffer.is_empty() {
-            self.send();
+            self.send(false);
         }
         if self.failure.is_none() {
             match self.sides.send() {

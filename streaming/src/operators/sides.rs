@@ -146,7 +146,7 @@ impl SideOutputs {
     }
 
     /// Emits a record with its event time; drops it if nothing reads the side output. Returns true if the side output takes
-    /// more. What a full or interrupted side output keeps of a long call is bounded as far as the output has room.
+    /// more. A call that emits more than a full side output may keep waits for room.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does, or if the side output is read as records of another type.
@@ -172,7 +172,7 @@ impl SideOutputs {
             return Ok(true);
         }
         let Edges { buffer, load, backlog, next } = edges;
-        let sent = backlog.hand_on(buffer, load, &mut **next, interrupt);
+        let sent = backlog.hand_on(buffer, load, &mut **next, interrupt, true);
         buffer.clear();
         load.clear();
         sent

@@ -1,9 +1,25 @@
-//! The flag that ends a step early. It must stay cheap enough to be read after every record.
+//! The flag that ends a step early, and the handle of its task for a call that cannot be ended. The flag must stay cheap enough to be
+//! read after every record.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use super::Mail;
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+/// A running task as a call of a function sees it that emits more than its consumer takes: the call waits for room.
+pub(crate) trait RunningTask: Debug + Send + Sync {
+    /// Parks the task's thread until the task is woken, for instance by room in an output, or its next timer is due; for 100 ms at most.
+    /// Returns false, and does not park, if the calling thread is another one or the task has ended.
+    fn wait(&self) -> bool;
+    /// Removes and returns the first reply or due timer whose ticket `is_for` accepts; other mail stays.
+    fn take_mail(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail>;
+    /// Makes the task's next wait between two steps end at once, because what woke it in a call may have been meant for the steps.
+    fn step_again(&self);
+}
 
 /// A flag that asks a running step to end after the current record. Raising it never blocks; the next step continues where this
 /// one ended. Clones share the flag.
@@ -15,6 +31,7 @@ struct Flags {
     raised: AtomicBool,
     /// True once the task was told to stop: there is no next step.
     for_good: AtomicBool,
+    task: OnceLock<Box<dyn RunningTask>>,
 }
 
 impl Interrupt {
@@ -48,7 +65,16 @@ impl Interrupt {
         }
         goes_on
     }
-    fn is_for_good(&self) -> bool {
+    /// Sets the task that the flag belongs to. Only the first call has an effect.
+    pub(crate) fn bind(&self, task: Box<dyn RunningTask>) {
+        let _ = self.0.task.set(task);
+    }
+    /// Returns the task that the flag belongs to; `None` if there is none, as in the test harness.
+    pub(crate) fn task(&self) -> Option<&dyn RunningTask> {
+        self.0.task.get().map(|task| &**task)
+    }
+    /// Returns true if the task was told to stop.
+    pub(crate) fn is_for_good(&self) -> bool {
         self.0.for_good.load(Ordering::Acquire)
     }
     /// Returns true if the flag is raised. Cheap enough to be called for every record.

@@ -15,6 +15,7 @@ pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFa
 pub(crate) use building::{asks_for_help, help_of_several};
 pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
 pub use interrupt::Interrupt;
+pub(crate) use interrupt::RunningTask;
 pub use metrics::FunctionMetrics;
 pub use restore::Restore;
 pub use upcalls::{StateChunk, TaskSnapshot, TaskUpcalls};

@@ -149,18 +149,50 @@ impl Mailbox {
         Some(mail)
     }
 
+    /// Removes and returns the first reply or due timer whose ticket `is_for` accepts. Other mail stays, with the timers that are due
+    /// behind it. `None` if there is none. Never blocks.
+    pub(super) fn take_for(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let (mut state, now) = (lock(&self.state), now());
+        while let Some(Reverse((at, _, ticket))) = state.timers.peek().copied()
+            && at <= now
+        {
+            state.timers.pop();
+            state.mail.push_back(Mail::Timer { ticket });
+        }
+        let found = state.mail.iter().position(|mail| match mail {
+            Mail::Reply { ticket, .. } | Mail::Timer { ticket } => is_for(*ticket),
+            _ => false,
+        })?;
+        let mail = state.mail.remove(found)?;
+        self.waiting.fetch_sub(1, Ordering::Release);
+        Some(mail)
+    }
+
     /// Parks the task's thread, which must be the caller, until the task is woken or its next timer is due. May return earlier.
     pub fn wait(&self) {
+        match self.until_timer() {
+            Some(until) => {
+                self.signal.wait_at_most(until);
+            }
+            None => self.signal.wait(),
+        }
+    }
+
+    /// Waits like [`Mailbox::wait`], for about `limit` at most.
+    pub(super) fn wait_at_most(&self, limit: Duration) {
+        self.signal.wait_at_most(self.until_timer().map_or(limit, |until| until.min(limit)));
+    }
+
+    /// Returns the time until the next timer is due; `None` if there is none.
+    fn until_timer(&self) -> Option<Duration> {
         let next = match self.waiting.load(Ordering::Acquire) {
             0 => None,
             _ => lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at),
         };
-        match next {
-            Some(at) => {
-                self.signal.wait_at_most(at.saturating_duration_since(now()));
-            }
-            None => self.signal.wait(),
-        }
+        next.map(|at| at.saturating_duration_since(now()))
     }
 }
 
@@ -238,6 +270,25 @@ mod tests {
         mailbox.begin_upcall().unwrap();
         mailbox.reply(1, Ok(Vec::new()));
         assert!(signal.interruption().is_raised());
+    }
+
+    #[test]
+    fn the_mail_of_some_tickets_is_taken_before_other_mail() {
+        let mailbox = Mailbox::new(TaskSignal::new());
+        mailbox.post(Mail::NotifyComplete(1)).unwrap();
+        mailbox.post_reply(8, Ok(vec![1]));
+        mailbox.post_reply(9, Ok(vec![2]));
+        mailbox.wake_at(Duration::ZERO, 3);
+        mailbox.wake_at(Duration::ZERO, 9);
+        mailbox.wake_at(Duration::from_secs(60), 9);
+        let nine = |ticket| ticket == 9;
+        assert!(matches!(mailbox.take_for(&nine), Some(Mail::Reply { ticket: 9, .. })));
+        assert!(matches!(mailbox.take_for(&nine), Some(Mail::Timer { ticket: 9 })));
+        assert!(mailbox.take_for(&nine).is_none(), "the other timer is not due");
+        assert!(matches!(mailbox.take(), Some(Mail::NotifyComplete(1))));
+        assert!(matches!(mailbox.take(), Some(Mail::Reply { ticket: 8, .. })));
+        assert!(matches!(mailbox.take(), Some(Mail::Timer { ticket: 3 })));
+        assert!(mailbox.take().is_none());
     }
 
     #[test]

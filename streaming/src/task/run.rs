@@ -8,12 +8,13 @@ use super::{
 };
 use crate::{
     memory::allocator,
-    seam::{Mail, Progress, Subtask, TaskError},
+    seam::{Mail, Progress, RunningTask, Subtask, TaskError},
 };
 use model::{ExecutionState, FailureCause};
 use std::{
     io,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
 };
 
 /// The number of records that a task passes to [`Subtask::step`]: about so many are processed before mail and cancellation are looked at,
@@ -23,6 +24,9 @@ pub const STEP_RECORDS: usize = 4096;
 /// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them
 /// earlier, by [`TaskControl::end_long_step`].
 const STEPS_PER_WAKE: u32 = 8;
+
+/// Maximum time for which a call of a function waits for room before it asks again.
+const ROOM_WITHIN: Duration = Duration::from_millis(100);
 
 /// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread;
 /// dropped without a call if the task was stopped before it began or gets no thread.
@@ -56,8 +60,10 @@ pub fn start(
     }
 }
 
-fn run(control: &Arc<TaskControl>, mailbox: &Mailbox, make: MakeSubtask) {
+fn run(control: &Arc<TaskControl>, mailbox: &Arc<Mailbox>, make: MakeSubtask) {
     control.signal().bind_current_thread();
+    let (task, mail) = (Arc::downgrade(control), Arc::downgrade(mailbox));
+    control.signal().interruption().bind(Box::new(Running { control: task, mailbox: mail }));
     let entered = control.memory().enter();
     control.advance(ExecutionState::Initializing);
     let outcome = if control.is_stopping() {
@@ -69,6 +75,45 @@ fn run(control: &Arc<TaskControl>, mailbox: &Mailbox, make: MakeSubtask) {
     drop(entered);
     // If the task was stopped from outside, `end` ignores the outcome.
     control.end(outcome.map(drop).map_err(|error| named(control, &error)));
+}
+
+/// The task as its interrupt flag knows it, which the task holds.
+#[derive(Debug)]
+struct Running {
+    control: Weak<TaskControl>,
+    mailbox: Weak<Mailbox>,
+}
+
+impl RunningTask for Running {
+    fn wait(&self) -> bool {
+        let (Some(control), Some(mailbox)) = (self.control.upgrade(), self.mailbox.upgrade())
+        else {
+            return false;
+        };
+        if !control.signal().is_own_thread() {
+            return false;
+        }
+        control.give_wakes();
+        mailbox.wait_at_most(ROOM_WITHIN);
+        true
+    }
+
+    fn take_mail(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail> {
+        self.mailbox.upgrade()?.take_for(is_for).inspect(take_over)
+    }
+
+    fn step_again(&self) {
+        if let Some(control) = self.control.upgrade() {
+            control.signal().raise();
+        }
+    }
+}
+
+/// Counts the memory of mail that another thread has allocated as the task's.
+fn take_over(mail: &Mail) {
+    if let Mail::Reply { result: Ok(bytes), .. } = mail {
+        allocator::take_over(bytes.capacity() as u64);
+    }
 }
 
 /// Runs the subtask from its creation to its drop. Returns true if it finished, false if it was stopped from outside.
@@ -123,10 +168,7 @@ fn work(
             while !control.is_stopping()
                 && let Some(mail) = mailbox.take()
             {
-                if let Mail::Reply { result: Ok(bytes), .. } = &mail {
-                    // A thread of the host has allocated them.
-                    allocator::take_over(bytes.capacity() as u64);
-                }
+                take_over(&mail);
                 let is_timer = matches!(mail, Mail::Timer { .. });
                 subtask.deliver(mail)?;
                 if is_timer {

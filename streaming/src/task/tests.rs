@@ -15,6 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+mod long_call;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn attempt(subtask: u32) -> ExecutionAttemptId {

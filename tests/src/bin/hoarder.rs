@@ -1,5 +1,5 @@
-//! `hoarder WHERE [--rate MIB] [--pieces BYTES]`: a program that keeps memory until something stops it, for the tests of
-//! memory limits.
+//! `hoarder WHERE [--rate MIB] [--piece BYTES]`: a program that keeps memory until something stops it, or emits much in one call, for
+//! the tests of memory limits.
 
 use clap::{Parser, ValueEnum};
 use flott::prelude::*;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 struct Cli {
     /// The code that keeps it
     place: Place,
-    /// The rate at which memory is kept, in MiB per second
+    /// The rate at which memory is kept, or emitted pieces are taken, in MiB per second
     #[arg(long, default_value_t = 200)]
     rate: u64,
     /// The size of the pieces, in bytes
@@ -28,7 +28,12 @@ enum Place {
     Record,
     /// The function that declares the job
     Build,
+    /// Nothing keeps it: one call emits 600 MiB to another task, which takes it at the rate
+    Call,
 }
+
+/// The bytes that one call emits.
+const EMITTED: usize = 600 << 20;
 
 /// Keeps pieces of memory, at a limited rate.
 #[derive(Clone, Default)]
@@ -44,8 +49,13 @@ struct Began(Instant);
 impl Hoard {
     /// Keeps a piece, after the time that the rate asks for.
     fn keep(&mut self, piece: String, rate_mib: u64) {
-        self.bytes += piece.len() as u64;
+        self.count(&piece, rate_mib);
         self.kept.push(piece);
+    }
+
+    /// Counts a piece, after the time that the rate asks for.
+    fn count(&mut self, piece: &str, rate_mib: u64) {
+        self.bytes += piece.len() as u64;
         #[expect(clippy::disallowed_methods, reason = "a program of a user knows no platform")]
         let Began(began) = *self.began.get_or_insert_with(|| Began(Instant::now()));
         let due = Duration::from_micros(self.bytes.saturating_mul(1_000_000) / (rate_mib << 20));
@@ -66,7 +76,8 @@ fn hoarder(env: &Environment, args: Args) -> Result<()> {
             hoard.keep(make(0), rate);
         }
     }
-    let numbers = env.sequence(0..u64::MAX).uid("numbers").name("numbers");
+    let most = if place == Place::Call { 1 } else { u64::MAX };
+    let numbers = env.sequence(0..most).uid("numbers").name("numbers");
     let kept = match place {
         Place::Task | Place::Build => numbers.map(make).map(move |piece| {
             hoard.keep(piece, rate);
@@ -76,6 +87,13 @@ fn hoarder(env: &Environment, args: Args) -> Result<()> {
             hoard.keep(piece, rate);
             hoard.bytes
         }),
+        Place::Call => numbers
+            .flat_map(move |n, out| out.collect_all((0..EMITTED / piece).map(|_| make(n))))
+            .rebalance()
+            .map(move |piece| {
+                hoard.count(&piece, rate);
+                hoard.bytes
+            }),
         Place::Record => numbers.map(move |_| -> u64 {
             loop {
                 hoard.keep(make(0), rate);
