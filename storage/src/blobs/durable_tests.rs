@@ -124,20 +124,19 @@ async fn nothing_is_left_of_a_program_that_is_removed_while_it_is_copied() {
         let b = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
         b.lead(leader(2));
         slow.set_writes(Fault::Hang);
-        let copying = tokio::spawn(b.keep(&key));
-        let restored = b.read(&key, 0, 1).await.unwrap();
-        assert_eq!(restored.len(), 1);
-        let removing = {
-            let b = b.clone();
-            async move {
-                if ends { b.clear().await.unwrap() } else { assert!(b.remove(&key).await.unwrap()) }
+        let mut copying = b.keep(&key);
+        assert!(tokio::time::timeout(Duration::from_secs(9), &mut copying).await.is_err());
+        let mut removing = Box::pin(async {
+            if ends {
+                b.clear().await.unwrap();
+            } else {
+                assert!(b.remove(&key).await.unwrap());
             }
-        };
-        let mut removing = tokio::spawn(removing);
+        });
         assert!(tokio::time::timeout(Duration::from_secs(9), &mut removing).await.is_err());
         slow.set_writes(Fault::None);
-        removing.await.unwrap();
-        assert_eq!(copying.await.unwrap(), Err(BlobStoreError::NotFound(key.hash)));
+        let ((), copied) = tokio::join!(removing, copying);
+        assert_eq!(copied, Err(BlobStoreError::NotFound(key.hash)));
         assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
     }
 }
