@@ -25,7 +25,7 @@ use model::{BlobKey, BlobKind, ContentHash, JobId, LeaderSession};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicU8, Ordering},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -68,16 +68,42 @@ struct Copies {
 struct Kept {
     /// The outcome of making it, for all jobs that wait for it.
     made: Shared<BlobFuture<()>>,
-    /// True once nothing needs the copy any more. It is not written further then, and its parts are deleted.
-    unwanted: Arc<AtomicBool>,
+    progress: Arc<CopyProgress>,
+}
+
+/// How far the making of a copy is.
+#[derive(Debug, Default)]
+struct CopyProgress(AtomicU8);
+
+impl CopyProgress {
+    /// It waits for other copies to be made.
+    const QUEUED: u8 = 0;
+    /// It is being written or has been written.
+    const BEGUN: u8 = 1;
+    /// Nothing needs it any more: nothing more is written, and its parts are deleted.
+    const UNWANTED: u8 = 2;
+
+    /// Returns false if nothing needs the copy.
+    fn begin(&self) -> bool {
+        let (queued, begun) = (Self::QUEUED, Self::BEGUN);
+        self.0.compare_exchange(queued, begun, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+    fn is_unwanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == Self::UNWANTED
+    }
+    /// Records that nothing needs the copy. Returns true if it may be being written.
+    fn give_up(&self) -> bool {
+        self.0.swap(Self::UNWANTED, Ordering::Relaxed) != Self::QUEUED
+    }
 }
 
 impl Kept {
     /// Returns after the last write of this copy. What has been written by then stays if the copy is complete.
     async fn give_up(self) {
-        self.unwanted.store(true, Ordering::Relaxed);
-        // Those that wait for the copy are told of a failure; here only the end of the writing matters.
-        let _ = self.made.await;
+        if self.progress.give_up() {
+            // Those that wait for the copy are told of a failure; here only the end of the writing matters.
+            let _ = self.made.await;
+        }
     }
 }
 
@@ -97,7 +123,10 @@ impl DurableBlobs {
     pub fn lead(&self, leader: LeaderSession) {
         let mut copies = self.copies();
         copies.next = Some(LogId { creator: leader, count: 0 });
-        copies.kept.clear();
+        // Those that are still being made are of no use to this leadership, which would not know them when it removes programs.
+        for (_, kept) in std::mem::take(&mut copies.kept) {
+            kept.progress.give_up();
+        }
     }
 
     /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one
@@ -119,9 +148,9 @@ impl DurableBlobs {
             return futures::future::err(error.into()).boxed();
         };
         copies.next = Some(LogId { count: id.count.saturating_add(1), ..id });
-        let unwanted = Arc::new(AtomicBool::new(false));
-        let made = self.clone().copy(*program, id, Arc::clone(&unwanted)).boxed().shared();
-        copies.kept.insert(program.hash, Kept { made: made.clone(), unwanted });
+        let progress = Arc::<CopyProgress>::default();
+        let made = self.clone().copy(*program, id, Arc::clone(&progress)).boxed().shared();
+        copies.kept.insert(program.hash, Kept { made: made.clone(), progress });
         made.boxed()
     }
 
@@ -148,11 +177,14 @@ impl DurableBlobs {
         self,
         program: BlobKey,
         id: LogId,
-        unwanted: Arc<AtomicBool>,
+        progress: Arc<CopyProgress>,
     ) -> Result<(), BlobStoreError> {
         let copying = Arc::clone(&self.copying);
         let _one = copying.lock().await;
-        let copied = self.write_copy(program, id, &unwanted).await;
+        if !progress.begin() {
+            return Err(BlobStoreError::NotFound(program.hash));
+        }
+        let copied = self.write_copy(program, id, &progress).await;
         if copied.is_err() {
             let parts = self.clone().delete_copies(of_program(program.hash), |other| other == id);
             if let Err(error) = parts.await {
@@ -166,13 +198,13 @@ impl DurableBlobs {
         &self,
         program: BlobKey,
         id: LogId,
-        unwanted: &AtomicBool,
+        progress: &CopyProgress,
     ) -> Result<(), BlobStoreError> {
         let name = |last: String| format!("{}{id}/{last}", of_program(program.hash));
         let (mut offset, mut part) = (0, 0_u32);
         while offset < program.size {
             let bytes = self.read(&program, offset, PART_BYTES).await?;
-            if bytes.is_empty() || unwanted.load(Ordering::Relaxed) {
+            if bytes.is_empty() || progress.is_unwanted() {
                 return Err(BlobStoreError::NotFound(program.hash));
             }
             offset = offset.saturating_add(bytes.len() as u64);

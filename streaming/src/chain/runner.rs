@@ -116,10 +116,14 @@ impl ChainTask {
         if !self.head.flush(false)? {
             return Ok(Progress::Blocked);
         }
+        self.shared.interrupt.set_hurries(self.head.is_interrupted());
         self.head.resume()?;
         let mut progress = match self.head.is_interrupted() {
             true => Progress::Blocked,
-            false => self.head.step(budget)?,
+            false => {
+                self.shared.interrupt.set_hurries(false);
+                self.head.step(budget)?
+            }
         };
         if self.head.is_interrupted() && !self.head.full() {
             // Whatever the step returned: records are left for which nobody would wake the task.
@@ -301,6 +305,9 @@ impl Subtask for ChainTask {
         if self.over {
             return Ok(());
         }
+        // An interrupted step may have left a barrier in one output that has gone out by another one: a call that waited could wait for a
+        // consumer which waits for that barrier.
+        self.shared.interrupt.set_hurries(self.head.is_interrupted());
         self.guard(|task| match mail {
             Mail::Reply { ticket, result } => {
                 let (node, ticket) = split_ticket(ticket);

@@ -6,17 +6,28 @@
 //! waits for the end of the call, as it does during any long call. Nothing here may wait without a task that can be woken, or after the
 //! task was told to stop.
 
-use super::{Consumer, OperatorMail, load::Load, split_ticket};
+use super::{Consumer, OperatorMail, SideOutputs, load::Load, split_ticket};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{Interrupt, Mail, RunningTask, TaskError},
     types::Record,
 };
 
-/// The bytes of records that may be kept before the chain behind works them off within the call, or the call waits.
+/// The bytes of records that may be kept before the chain behind works them off within the call, or the call waits for room.
 const MOST_BYTES: usize = 4 << 20;
 /// The bytes of records after which an output that was full is tried again within the call.
 const AGAIN_BYTES: usize = 256 << 10;
+
+/// What the chain behind has done with a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandedOn {
+    /// It has taken everything and takes more.
+    TakesMore,
+    /// It keeps something: the step is over after this call.
+    Keeps,
+    /// It keeps so much that the call should wait for room.
+    KeepsMuch,
+}
 
 /// The bytes that an output has handed on since the chain behind last took everything.
 #[derive(Debug, Default)]
@@ -27,8 +38,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Hands a batch of that load on, and lets the chain behind work off what it keeps if that has become much. If an output is
-    /// full then, a call (`in_call`) of which too much is kept waits. Returns true if the chain takes more.
+    /// Hands a batch of that load on, and lets the chain behind work off what it keeps if that has become much.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -38,12 +48,11 @@ impl Backlog {
         load: &Load,
         next: &mut dyn Consumer<T>,
         interrupt: &Interrupt,
-        in_call: bool,
-    ) -> Result<bool, TaskError> {
+    ) -> Result<HandedOn, TaskError> {
         let bytes = load.bytes().max(batch.len() * (size_of::<T>() + size_of_val(&NO_TIME)));
         if next.batch(batch)? {
             self.clear();
-            return Ok(true);
+            return Ok(HandedOn::TakesMore);
         }
         self.kept = self.kept.saturating_add(bytes);
         self.since = self.since.saturating_add(bytes);
@@ -51,15 +60,14 @@ impl Backlog {
         if self.since >= most {
             self.since = 0;
             work_off(next, interrupt)?;
-            if in_call && self.kept >= MOST_BYTES && next.full() {
-                wait_for_room(next, interrupt)?;
-            }
             if !next.full() && !next.is_interrupted() {
                 self.kept = 0;
+            } else if self.kept >= MOST_BYTES && next.full() {
+                return Ok(HandedOn::KeepsMuch);
             }
         }
         // The step is over after this call all the same.
-        Ok(false)
+        Ok(HandedOn::Keeps)
     }
 
     /// Forgets what was handed on, because the chain behind has worked it off.
@@ -86,17 +94,29 @@ fn work_off<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), 
     result
 }
 
-/// Waits until the rest of the chain has worked everything off and no output is full, or the task is told to stop. Returns at once
-/// where nothing can wake the caller.
-fn wait_for_room<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), TaskError> {
-    // Other outputs have room: their consumers get what waits for its batch to fill.
+/// Waits until the rest of the chain and the side outputs have worked everything off and none of them is full, or the task is told to
+/// stop. Returns at once where nothing can wake the caller, or calls must not wait.
+///
+/// # Errors
+/// Fails as [`Consumer::batch`] does.
+pub(crate) fn wait_for_room<T>(
+    next: &mut dyn Consumer<T>,
+    sides: &mut SideOutputs,
+    interrupt: &Interrupt,
+) -> Result<(), TaskError> {
+    let Some(task) = interrupt.task().filter(|_| !interrupt.is_for_good()) else { return Ok(()) };
+    // Outputs with room send what waits for its batch to fill.
     next.flush(true)?;
-    let Some(task) = interrupt.task() else { return Ok(()) };
+    sides.flush(true)?;
     let mut waited = false;
-    while next.full() && !interrupt.is_for_good() && task.wait() {
+    while (next.full() || sides.full()) && !interrupt.is_for_good() && task.wait() {
         waited = true;
-        hand_mail_on(task, next)?;
+        hand_mail_on(task, next, interrupt)?;
         work_off(next, interrupt)?;
+        if interrupt.lower() {
+            sides.flush(false)?;
+            sides.resume()?;
+        }
     }
     if waited {
         // What has woken the call, a cancellation for instance, may have been meant for the steps.
@@ -105,9 +125,15 @@ fn wait_for_room<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result
     Ok(())
 }
 
-/// Hands the mail that has come for operators behind to them.
-fn hand_mail_on<T>(task: &dyn RunningTask, next: &mut dyn Consumer<T>) -> Result<(), TaskError> {
-    while let Some(mail) = task.take_mail(&|ticket| next.runs(split_ticket(ticket).0)) {
+/// Hands the replies that have come for operators behind to them, and a timer that is due: what it does may set another one.
+fn hand_mail_on<T>(
+    task: &dyn RunningTask,
+    next: &mut dyn Consumer<T>,
+    interrupt: &Interrupt,
+) -> Result<(), TaskError> {
+    while !interrupt.is_for_good()
+        && let Some(mail) = task.take_mail(&|ticket| next.runs(split_ticket(ticket).0))
+    {
         match mail {
             Mail::Reply { ticket, result } => {
                 let (node, ticket) = split_ticket(ticket);
@@ -115,7 +141,7 @@ fn hand_mail_on<T>(task: &dyn RunningTask, next: &mut dyn Consumer<T>) -> Result
             }
             Mail::Timer { ticket } => {
                 let (node, ticket) = split_ticket(ticket);
-                next.deliver(node, OperatorMail::Timer { ticket })?;
+                return next.deliver(node, OperatorMail::Timer { ticket });
             }
             // Not addressed to an operator.
             _ => {}

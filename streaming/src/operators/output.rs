@@ -2,7 +2,7 @@
 
 use super::{
     Consumer, Flow, OutputTag, SideOutputs,
-    backlog::Backlog,
+    backlog::{Backlog, HandedOn, wait_for_room},
     load::{Load, is_light, records_of},
     pace::Pace,
 };
@@ -110,10 +110,8 @@ impl<T: Record> Collector<T> {
     /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
     /// another record type, the task fails.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
-        match self.sides.push(tag, record, self.time, &self.interrupt) {
-            Ok(takes_more) => self.stopped |= !takes_more,
-            Err(failure) => self.fail(failure),
-        }
+        let pushed = self.sides.push(tag, record, self.time, &self.interrupt);
+        self.handed_on(pushed, true);
     }
 
     /// Keeps the first failure.
@@ -234,16 +232,31 @@ impl<T: Record> Collector<T> {
     /// Hands the buffer on. With `in_call` a call of a function emits, which waits if too much is kept.
     #[cold]
     fn send(&mut self, in_call: bool) {
-        if self.failure.is_none() {
-            let Self { buffer, load, backlog, next, interrupt, .. } = self;
-            let next = &mut **next;
-            match backlog.hand_on(buffer, load, next, interrupt, in_call) {
-                Ok(takes_more) => self.stopped |= !takes_more,
-                Err(failure) => self.fail(failure),
-            }
+        let Self { buffer, load, backlog, next, interrupt, failure, .. } = self;
+        let sent = match failure {
+            None => Some(backlog.hand_on(buffer, load, &mut **next, interrupt)),
+            Some(_) => None,
+        };
+        buffer.clear();
+        load.clear();
+        if let Some(sent) = sent {
+            self.handed_on(sent, in_call);
         }
-        self.buffer.clear();
-        self.load.clear();
+    }
+
+    /// Notes the outcome of handing records on. A call waits if too much is kept.
+    fn handed_on(&mut self, outcome: Result<HandedOn, TaskError>, in_call: bool) {
+        let outcome = outcome.and_then(|handed| {
+            if in_call && handed == HandedOn::KeepsMuch && self.failure.is_none() {
+                wait_for_room(&mut *self.next, &mut self.sides, &self.interrupt)?;
+                self.backlog.clear();
+            }
+            Ok(handed)
+        });
+        match outcome {
+            Ok(handed) => self.stopped |= handed != HandedOn::TakesMore,
+            Err(failure) => self.fail(failure),
+        }
     }
 
     /// Asks the chain behind again whether it takes more, if it took no more when it was last asked.

@@ -3,7 +3,10 @@
 //! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element: an edge
 //! that was interrupted keeps the element behind its records.
 
-use super::{Consumer, Load, backlog::Backlog};
+use super::{
+    Consumer, Load,
+    backlog::{Backlog, HandedOn},
+};
 use crate::{
     batch::Batch,
     seam::{Interrupt, StreamEvent, TaskError},
@@ -113,6 +116,9 @@ impl<T: Record> SideOutput for Edges<T> {
         let sent = self.next.batch(&mut self.buffer);
         self.buffer.clear();
         self.load.clear();
+        if matches!(sent, Ok(true)) {
+            self.backlog.clear();
+        }
         sent
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
@@ -145,8 +151,7 @@ impl SideOutputs {
         Self { outputs }
     }
 
-    /// Emits a record with its event time; drops it if nothing reads the side output. Returns true if the side output takes
-    /// more. A call that emits more than a full side output may keep waits for room.
+    /// Emits a record with its event time; drops it if nothing reads the side output. Returns whether the side output takes more.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does, or if the side output is read as records of another type.
@@ -156,9 +161,9 @@ impl SideOutputs {
         record: T,
         time: i64,
         interrupt: &Interrupt,
-    ) -> Result<bool, TaskError> {
+    ) -> Result<HandedOn, TaskError> {
         let found = self.outputs.iter_mut().find(|(name, _)| *name == tag.name);
-        let Some((name, output)) = found else { return Ok(true) };
+        let Some((name, output)) = found else { return Ok(HandedOn::TakesMore) };
         let output: &mut dyn Any = &mut **output;
         let Some(edges) = output.downcast_mut::<Edges<T>>() else {
             return Err(TaskError::Deployment(format!(
@@ -169,10 +174,10 @@ impl SideOutputs {
         edges.load.add(&record);
         edges.buffer.push(record, time);
         if !edges.load.makes_batch::<T>(edges.buffer.len()) {
-            return Ok(true);
+            return Ok(HandedOn::TakesMore);
         }
         let Edges { buffer, load, backlog, next } = edges;
-        let sent = backlog.hand_on(buffer, load, &mut **next, interrupt, true);
+        let sent = backlog.hand_on(buffer, load, &mut **next, interrupt);
         buffer.clear();
         load.clear();
         sent

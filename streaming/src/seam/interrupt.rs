@@ -15,7 +15,7 @@ pub(crate) trait RunningTask: Debug + Send + Sync {
     /// Parks the task's thread until the task is woken, for instance by room in an output, or its next timer is due; for 100 ms at most.
     /// Returns false, and does not park, if the calling thread is another one or the task has ended.
     fn wait(&self) -> bool;
-    /// Removes and returns the first reply or due timer whose ticket `is_for` accepts; other mail stays.
+    /// Removes and returns the first reply whose ticket `is_for` accepts, or else the earliest such timer that is due; other mail stays.
     fn take_mail(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail>;
     /// Makes the task's next wait between two steps end at once, because what woke it in a call may have been meant for the steps.
     fn step_again(&self);
@@ -32,6 +32,8 @@ struct Flags {
     /// True once the task was told to stop: there is no next step.
     for_good: AtomicBool,
     task: OnceLock<Box<dyn RunningTask>>,
+    /// True while a call must not wait.
+    hurries: AtomicBool,
 }
 
 impl Interrupt {
@@ -69,9 +71,15 @@ impl Interrupt {
     pub(crate) fn bind(&self, task: Box<dyn RunningTask>) {
         let _ = self.0.task.set(task);
     }
-    /// Returns the task that the flag belongs to; `None` if there is none, as in the test harness.
+    /// Returns the task that the flag belongs to, so that a call waits; `None` if there is none, as in the test harness, or calls must
+    /// not wait.
     pub(crate) fn task(&self) -> Option<&dyn RunningTask> {
-        self.0.task.get().map(|task| &**task)
+        let waits = !self.0.hurries.load(Ordering::Relaxed);
+        self.0.task.get().filter(|_| waits).map(|task| &**task)
+    }
+    /// Sets whether calls must not wait. Called by the task's thread.
+    pub(crate) fn set_hurries(&self, hurries: bool) {
+        self.0.hurries.store(hurries, Ordering::Relaxed);
     }
     /// Returns true if the task was told to stop.
     pub(crate) fn is_for_good(&self) -> bool {

@@ -35,6 +35,8 @@ pub(super) struct Spool {
     path: PathBuf,
     file: Option<File>,
     file_len: u64,
+    /// Number of chunks in the file.
+    in_file: usize,
     in_memory: usize,
     most_in_memory: usize,
 }
@@ -43,12 +45,7 @@ impl Spool {
     /// Creates a store that holds at most `most_in_memory` bytes in memory and writes further chunks to the file `path`, which is
     /// created with the first of them.
     pub(super) fn new(path: PathBuf, most_in_memory: usize) -> Self {
-        Self { path, file: None, file_len: 0, in_memory: 0, most_in_memory }
-    }
-
-    /// Returns the number of bytes held in memory.
-    pub(super) fn in_memory(&self) -> usize {
-        self.in_memory
+        Self { path, file: None, file_len: 0, in_file: 0, in_memory: 0, most_in_memory }
     }
 
     pub(super) fn keep(&mut self, bytes: Vec<u8>) -> io::Result<Kept> {
@@ -71,6 +68,7 @@ impl Spool {
         file.seek(SeekFrom::Start(at))?;
         file.write_all(&bytes)?;
         self.file_len += bytes.len() as u64;
+        self.in_file += 1;
         Ok(Kept { place: Place::File { at, len: bytes.len() } })
     }
 
@@ -88,10 +86,19 @@ impl Spool {
         }
     }
 
-    /// Drops a chunk. The file does not shrink by that.
+    /// Drops a chunk. The file is emptied with its last one.
     pub(super) fn release(&mut self, kept: Kept) {
-        if let Place::Memory(bytes) = kept.place {
-            self.in_memory = self.in_memory.saturating_sub(bytes.len());
+        match kept.place {
+            Place::Memory(bytes) => self.in_memory = self.in_memory.saturating_sub(bytes.len()),
+            Place::File { .. } => {
+                self.in_file = self.in_file.saturating_sub(1);
+                if self.in_file == 0
+                    && let Some(file) = &self.file
+                    && file.set_len(0).is_ok()
+                {
+                    self.file_len = 0;
+                }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     Coordinator, CoordinatorContext, EventReply,
     api::tests::{built, lines},
     harness::{Harness, HarnessError},
-    types::encode_one,
+    types::{decode_one, encode_one},
 };
 use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use proptest::prelude::*;
@@ -24,6 +24,12 @@ fn context(tmp: &Path, parallelism: u32) -> CoordinatorContext {
         options: Arc::new(BTreeMap::new()),
         on_failure: Default::default(),
     }
+}
+
+/// The context in a job with periodic checkpoints.
+fn periodic(tmp: &Path) -> CoordinatorContext {
+    let interval = ("execution.checkpointing.interval".to_owned(), "1s".to_owned());
+    CoordinatorContext { options: Arc::new([interval].into()), ..context(tmp, 1) }
 }
 
 /// A chunk that an attempt made after the barrier of a checkpoint.
@@ -123,12 +129,7 @@ fn snapshot(coordinator: &mut CollectCoordinator, checkpoint: u64) -> Vec<u8> {
 #[test]
 fn a_client_sees_what_a_complete_checkpoint_contains_and_a_restored_job_repeats_nothing() {
     let tmp = tempfile::tempdir().unwrap();
-    let periodic = CoordinatorContext {
-        options: Arc::new(
-            [("execution.checkpointing.interval".to_owned(), "1s".to_owned())].into(),
-        ),
-        ..context(tmp.path(), 1)
-    };
+    let periodic = periodic(tmp.path());
     let from = attempt(0, 0);
     let mut collector = CollectCoordinator::new(&periodic, false);
     let take = |c: &mut CollectCoordinator, after, sequence, line| {
@@ -157,6 +158,34 @@ fn a_client_sees_what_a_complete_checkpoint_contains_and_a_restored_job_repeats_
     restored.checkpoint_ended(2, true).unwrap();
     assert_eq!(ask(&mut restored, 1, 1).0, ["b"]);
     assert_eq!(ask(&mut restored, 2, 99).0, ["c"]);
+}
+
+/// A barrier waits behind the chunks of its sink: if they waited for the checkpoint, both would wait for ever.
+#[test]
+fn what_no_client_may_see_before_the_next_checkpoint_does_not_wait_for_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&periodic(tmp.path()), false);
+    let (from, large) = (attempt(0, 0), "x".repeat(1 << 20));
+    for round in 0..3 {
+        let first = round * 15;
+        for sequence in first..first + 15 {
+            let chunk = chunk_after(from, round, sequence, &[&large]);
+            assert_eq!(collector.handle_event(from, &chunk).unwrap(), taken_at(round));
+        }
+        snapshot(&mut collector, round + 1);
+        collector.checkpoint_ended(round + 1, true).unwrap();
+        let chunk = chunk_after(from, round + 1, first + 15, &[&large]);
+        let answer: Option<u64> =
+            decode_one(&collector.handle_event(from, &chunk).unwrap()).unwrap();
+        assert_eq!(answer, None, "a client can read now");
+        for line in first..first + 15 {
+            assert_eq!(ask(&mut collector, line, 1).0, [large.as_str()]);
+        }
+        assert_eq!(ask(&mut collector, first + 15, 1), (vec![], false));
+        let files = std::fs::read_dir(tmp.path()).unwrap();
+        let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        assert_eq!(bytes, 0, "what was read takes no room on the disk");
+    }
 }
 
 #[test]

@@ -149,50 +149,55 @@ impl Mailbox {
         Some(mail)
     }
 
-    /// Removes and returns the first reply or due timer whose ticket `is_for` accepts. Other mail stays, with the timers that are due
-    /// behind it. `None` if there is none. Never blocks.
+    /// Removes and returns the first reply whose ticket `is_for` accepts, or else the earliest such timer that is due. Other mail and
+    /// timers stay as they are. `None` if there is none. Never blocks.
     pub(super) fn take_for(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return None;
         }
         let (mut state, now) = (lock(&self.state), now());
-        while let Some(Reverse((at, _, ticket))) = state.timers.peek().copied()
-            && at <= now
-        {
-            state.timers.pop();
-            state.mail.push_back(Mail::Timer { ticket });
-        }
-        let found = state.mail.iter().position(|mail| match mail {
-            Mail::Reply { ticket, .. } | Mail::Timer { ticket } => is_for(*ticket),
-            _ => false,
-        })?;
-        let mail = state.mail.remove(found)?;
+        let reply = state
+            .mail
+            .iter()
+            .position(|mail| matches!(mail, Mail::Reply { ticket, .. } if is_for(*ticket)));
+        let mail = match reply {
+            Some(reply) => state.mail.remove(reply)?,
+            None => {
+                let due =
+                    |timer: &&Reverse<(Instant, u64, u64)>| timer.0.0 <= now && is_for(timer.0.2);
+                let earliest = *state.timers.iter().filter(due).max()?;
+                state.timers.retain(|timer| *timer != earliest);
+                Mail::Timer { ticket: earliest.0.2 }
+            }
+        };
         self.waiting.fetch_sub(1, Ordering::Release);
         Some(mail)
     }
 
     /// Parks the task's thread, which must be the caller, until the task is woken or its next timer is due. May return earlier.
     pub fn wait(&self) {
-        match self.until_timer() {
-            Some(until) => {
-                self.signal.wait_at_most(until);
+        let next = match self.waiting.load(Ordering::Acquire) {
+            0 => None,
+            _ => lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at),
+        };
+        match next {
+            Some(at) => {
+                self.signal.wait_at_most(at.saturating_duration_since(now()));
             }
             None => self.signal.wait(),
         }
     }
 
-    /// Waits like [`Mailbox::wait`], for about `limit` at most.
+    /// Parks the task's thread, which must be the caller, until the task is woken or a timer gets due, for about `limit` at most.
+    /// Timers that are due already do not count. May return earlier.
     pub(super) fn wait_at_most(&self, limit: Duration) {
-        self.signal.wait_at_most(self.until_timer().map_or(limit, |until| until.min(limit)));
-    }
-
-    /// Returns the time until the next timer is due; `None` if there is none.
-    fn until_timer(&self) -> Option<Duration> {
-        let next = match self.waiting.load(Ordering::Acquire) {
-            0 => None,
-            _ => lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at),
-        };
-        next.map(|at| at.saturating_duration_since(now()))
+        let now = now();
+        let to_come =
+            |Reverse((at, ..)): &Reverse<(Instant, u64, u64)>| at.checked_duration_since(now);
+        let state = lock(&self.state);
+        let next = state.timers.iter().filter_map(to_come).filter(|until| !until.is_zero()).min();
+        drop(state);
+        self.signal.wait_at_most(next.map_or(limit, |until| until.min(limit)));
     }
 }
 
@@ -285,6 +290,11 @@ mod tests {
         assert!(matches!(mailbox.take_for(&nine), Some(Mail::Reply { ticket: 9, .. })));
         assert!(matches!(mailbox.take_for(&nine), Some(Mail::Timer { ticket: 9 })));
         assert!(mailbox.take_for(&nine).is_none(), "the other timer is not due");
+        mailbox.signal.take();
+        let began = now();
+        mailbox.wait_at_most(Duration::from_millis(20));
+        assert!(now() - began >= Duration::from_millis(10), "what is due and stays wakes nobody");
+        mailbox.wait();
         assert!(matches!(mailbox.take(), Some(Mail::NotifyComplete(1))));
         assert!(matches!(mailbox.take(), Some(Mail::Reply { ticket: 8, .. })));
         assert!(matches!(mailbox.take(), Some(Mail::Timer { ticket: 3 })));

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 /// The most bytes of results that a checkpoint keeps.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
-/// Maximum number of bytes of results in memory. Further results of a bounded job go to a file, those of an unbounded job wait.
+/// Maximum number of bytes of results in memory. Further results go to a file; but if an unbounded job has so many that a client may
+/// see, they wait.
 const MEMORY_BYTES: usize = 8 << 20;
 
 /// A chunk that the coordinator has taken.
@@ -29,9 +30,10 @@ struct Held {
 type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 
 /// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
-/// of a bounded job go to a file in the folder for temporary files, which is deleted with the coordinator; those of an unbounded job
-/// are refused until a client has read some, and the sink sends them again after 50 ms. The coordinator's snapshot fails if the stored
-/// lines have more than 16 MiB.
+/// go to a file in the folder for temporary files, which is deleted with the coordinator. If an unbounded job has 8 MiB that a client
+/// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms; those that no client may
+/// see yet are taken, because the checkpoint for which they wait comes behind them. The coordinator's snapshot fails if the
+/// stored lines have more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.
@@ -78,8 +80,11 @@ impl CollectCoordinator {
             // The chunk was taken before, and the answer got lost.
             return Ok(Some(self.snapshot));
         }
-        let held_up = !self.bounded && self.spool.in_memory() > 0;
-        if held_up && self.spool.in_memory() + chunk.lines.len() > MEMORY_BYTES {
+        let unread = match self.bounded {
+            true => 0,
+            false => self.chunks.iter().take(self.visible()).map(|held| held.kept.len()).sum(),
+        };
+        if unread > 0 && unread + chunk.lines.len() > MEMORY_BYTES {
             return Ok(None);
         }
         self.keep(chunk)?;

@@ -6,7 +6,7 @@ use crate::{
     batch::Batch,
     operators::{
         Collector, Consumer, FlatMap, Flow, Link, Operator, OperatorContext, OperatorMail,
-        SideOutputs, ticket_of,
+        OutputTag, SideOutputs, side_output, ticket_of,
     },
     seam::StreamEvent,
 };
@@ -94,8 +94,11 @@ fn emits_much(
     let many = FlatMap::new(|of: u64, out: &mut Collector<String>| {
         (0..of).for_each(|n| out.collect(format!("{n:>width$}", width = BYTES as usize)));
     });
-    let context = context(interrupt);
-    let mut link = Link::new(many, Box::new(next), SideOutputs::default(), context);
+    stepped(Link::new(many, Box::new(next), SideOutputs::default(), context(interrupt)), mail)
+}
+
+/// A step with one record and then others that send the rest. `mail` gets the task's mail.
+fn stepped(mut link: impl Consumer<u64> + 'static, mail: Arc<Mutex<Vec<Mail>>>) -> Script {
     let mut records = Batch::from(vec![RECORDS]);
     script(move |came| {
         mail.lock().unwrap().append(came);
@@ -193,4 +196,29 @@ fn a_call_that_waits_hands_operators_behind_their_mail_and_leaves_other_mail() {
     assert!(edge.most() <= MOST, "{} records of {BYTES} bytes at once", edge.most());
     let left = mail.lock().unwrap();
     assert!(matches!(left[..], [Mail::Reply { ticket, .. }] if ticket == other), "{left:?}");
+}
+
+/// The consumer of the side output reads it only when it has got its last record, which waits for its batch to fill.
+#[test]
+fn while_a_call_waits_for_one_output_the_other_ones_send_what_they_have() {
+    const SIDE: OutputTag<String> = OutputTag::new("side");
+    let (rig, edge, side) = (rig(), Edge::default(), Edge::default());
+    let interrupt = rig.control.signal().interruption().clone();
+    let many = FlatMap::new(|of: u64, out: &mut Collector<String>| {
+        out.collect_to(&SIDE, "0".to_owned());
+        (0..of).for_each(|n| out.collect(format!("{n:>width$}", width = BYTES as usize)));
+    });
+    let sides = SideOutputs::new(vec![("side", side_output(Box::new(side.clone())))]);
+    let link = Link::new(many, Box::new(edge.clone()), sides, context(interrupt));
+    rig.start(stepped(link, Arc::default()));
+    until_it_waits(&edge);
+    let began = Instant::now();
+    while side.take(rig.control.signal()) == 0 {
+        assert!(began.elapsed() < PATIENCE, "nothing came from the side output");
+    }
+    while edge.took() < RECORDS {
+        edge.take(rig.control.signal());
+        assert!(began.elapsed() < PATIENCE, "took {}", edge.took());
+    }
+    rig.until(S::Finished);
 }
