@@ -59,6 +59,8 @@ struct Copies {
     next: Option<LogId>,
     /// The copies that this leadership has made or is making.
     kept: BTreeMap<ContentHash, Kept>,
+    /// The copies of earlier leaderships of this process that may still be being made, and are given up.
+    former: Vec<Shared<BlobFuture<()>>>,
     /// The programs that are being restored.
     restoring: BTreeMap<ContentHash, Restored>,
 }
@@ -124,8 +126,10 @@ impl DurableBlobs {
         let mut copies = self.copies();
         copies.next = Some(LogId { creator: leader, count: 0 });
         // Those that are still being made are of no use to this leadership, which would not know them when it removes programs.
-        for (_, kept) in std::mem::take(&mut copies.kept) {
-            kept.progress.give_up();
+        for (_, Kept { made, progress }) in std::mem::take(&mut copies.kept) {
+            if progress.give_up() && made.peek().is_none() {
+                copies.former.push(made);
+            }
         }
     }
 
@@ -160,12 +164,13 @@ impl DurableBlobs {
     /// # Errors
     /// Returns the object store's error; copies that were deleted before it stay deleted.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        let (next, kept) = {
+        let (next, kept, former) = {
             let mut copies = self.copies();
-            (copies.next, std::mem::take(&mut copies.kept))
+            (copies.next, std::mem::take(&mut copies.kept), std::mem::take(&mut copies.former))
         };
         let Some(next) = next else { return Ok(()) };
         join_all(kept.into_values().map(Kept::give_up)).await;
+        join_all(former).await;
         self.clone().delete_copies(PREFIX.to_owned(), |id| id < next).await.map(drop)
     }
 
@@ -398,17 +403,19 @@ impl BlobStore for DurableBlobs {
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
         let (store, key) = (self.clone(), *key);
         // The bound is fixed now: a copy that is made from here on belongs to a job that comes later.
-        let (below, kept) = if is_program(&key) {
+        let (below, kept, former) = if is_program(&key) {
             let mut copies = self.copies();
-            (copies.next, copies.kept.remove(&key.hash))
+            let former = std::mem::take(&mut copies.former);
+            (copies.next, copies.kept.remove(&key.hash), former)
         } else {
-            (None, None)
+            (None, None, Vec::new())
         };
         Box::pin(async move {
             // A copy that is being made restores the program among the files and writes parts, so it comes to its end first.
             if let Some(kept) = kept {
                 kept.give_up().await;
             }
+            join_all(former).await;
             let was_here = store.files.remove(&key).await?;
             match below {
                 Some(below) => {

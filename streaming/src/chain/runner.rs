@@ -305,9 +305,9 @@ impl Subtask for ChainTask {
         if self.over {
             return Ok(());
         }
-        // An interrupted step may have left a barrier in one output that has gone out by another one: a call that waited could wait for a
-        // consumer which waits for that barrier.
-        self.shared.interrupt.set_hurries(self.head.is_interrupted());
+        // A full output, or one that was interrupted, may keep a barrier that has gone out by another output: a call that waited could
+        // wait for a consumer which waits for that barrier.
+        self.shared.interrupt.set_hurries(self.head.is_interrupted() || self.head.full());
         self.guard(|task| match mail {
             Mail::Reply { ticket, result } => {
                 let (node, ticket) = split_ticket(ticket);

@@ -108,14 +108,19 @@ pub(crate) fn wait_for_room<T>(
     // Outputs with room send what waits for its batch to fill.
     next.flush(true)?;
     sides.flush(true)?;
+    hand_mail_on(task, next, interrupt)?;
     let mut waited = false;
     while (next.full() || sides.full()) && !interrupt.is_for_good() && task.wait() {
         waited = true;
         hand_mail_on(task, next, interrupt)?;
         work_off(next, interrupt)?;
+        let is_raised = interrupt.is_raised();
         if interrupt.lower() {
             sides.flush(false)?;
             sides.resume()?;
+            if is_raised {
+                interrupt.raise();
+            }
         }
     }
     if waited {

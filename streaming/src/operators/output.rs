@@ -248,6 +248,10 @@ impl<T: Record> Collector<T> {
     fn handed_on(&mut self, outcome: Result<HandedOn, TaskError>, in_call: bool) {
         let outcome = outcome.and_then(|handed| {
             if in_call && handed == HandedOn::KeepsMuch && self.failure.is_none() {
+                if !self.buffer.is_empty() {
+                    // The consumer of this output may be the one that has room.
+                    self.send(false);
+                }
                 wait_for_room(&mut *self.next, &mut self.sides, &self.interrupt)?;
                 self.backlog.clear();
             }

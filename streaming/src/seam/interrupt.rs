@@ -12,7 +12,7 @@ use std::{
 
 /// A running task as a call of a function sees it that emits more than its consumer takes: the call waits for room.
 pub(crate) trait RunningTask: Debug + Send + Sync {
-    /// Parks the task's thread until the task is woken, for instance by room in an output, or its next timer is due; for 100 ms at most.
+    /// Parks the task's thread until the task is woken, for instance by room in an output, or its next timer is due; for 10 ms at most.
     /// Returns false, and does not park, if the calling thread is another one or the task has ended.
     fn wait(&self) -> bool;
     /// Removes and returns the first reply whose ticket `is_for` accepts, or else the earliest such timer that is due; other mail stays.

@@ -189,6 +189,17 @@ fn what_no_client_may_see_before_the_next_checkpoint_does_not_wait_for_it() {
 }
 
 #[test]
+fn results_that_no_checkpoint_shows_are_bounded() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&periodic(tmp.path()), false);
+    let (from, large) = (attempt(0, 0), "x".repeat(8 << 20));
+    let mut answers =
+        (0..100).map(|n| collector.handle_event(from, &chunk_after(from, 0, n, &[&large])));
+    let why = answers.find_map(Result::err).unwrap();
+    assert!(why.contains("write large results to files"), "{why}");
+}
+
+#[test]
 fn a_result_that_is_too_large_for_a_checkpoint_fails_it_and_says_so() {
     let tmp = tempfile::tempdir().unwrap();
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);

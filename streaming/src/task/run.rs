@@ -25,8 +25,8 @@ pub const STEP_RECORDS: usize = 4096;
 /// earlier, by [`TaskControl::end_long_step`].
 const STEPS_PER_WAKE: u32 = 8;
 
-/// Maximum time for which a call of a function waits for room before it asks again.
-const ROOM_WITHIN: Duration = Duration::from_millis(100);
+/// Maximum time for which a call of a function waits for room before it asks again, and looks at timers that have become due meanwhile.
+const ROOM_WITHIN: Duration = Duration::from_millis(10);
 
 /// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread;
 /// dropped without a call if the task was stopped before it began or gets no thread.

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// The most bytes of results that a checkpoint keeps.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
+/// The most bytes of results that wait for the checkpoint which shows them.
+const HIDDEN_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of bytes of results in memory. Further results go to a file; but if an unbounded job has so many that a client may
 /// see, they wait.
 const MEMORY_BYTES: usize = 8 << 20;
@@ -32,8 +34,8 @@ type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 /// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
 /// go to a file in the folder for temporary files, which is deleted with the coordinator. If an unbounded job has 8 MiB that a client
 /// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms; those that no client may
-/// see yet are taken, because the checkpoint for which they wait comes behind them. The coordinator's snapshot fails if the
-/// stored lines have more than 16 MiB.
+/// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task. The
+/// coordinator's snapshot fails if the stored lines have more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.
@@ -80,12 +82,18 @@ impl CollectCoordinator {
             // The chunk was taken before, and the answer got lost.
             return Ok(Some(self.snapshot));
         }
-        let unread = match self.bounded {
-            true => 0,
-            false => self.chunks.iter().take(self.visible()).map(|held| held.kept.len()).sum(),
-        };
-        if unread > 0 && unread + chunk.lines.len() > MEMORY_BYTES {
-            return Ok(None);
+        if !self.bounded {
+            let (seen, hidden) = self.chunks.split_at_checked(self.visible()).unwrap_or_default();
+            let bytes = |held: &[Held]| held.iter().map(|held| held.kept.len()).sum::<usize>();
+            let unread = bytes(seen);
+            if unread > 0 && unread + chunk.lines.len() > MEMORY_BYTES {
+                return Ok(None);
+            }
+            if bytes(hidden) > HIDDEN_BYTES_MAX {
+                return Err(format!(
+                    "more than {HIDDEN_BYTES_MAX} bytes were collected and no checkpoint is complete that contains them: write large results to files"
+                ));
+            }
         }
         self.keep(chunk)?;
         Ok(Some(self.snapshot))

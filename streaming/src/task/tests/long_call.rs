@@ -198,27 +198,36 @@ fn a_call_that_waits_hands_operators_behind_their_mail_and_leaves_other_mail() {
     assert!(matches!(left[..], [Mail::Reply { ticket, .. }] if ticket == other), "{left:?}");
 }
 
-/// The consumer of the side output reads it only when it has got its last record, which waits for its batch to fill.
+/// A call emits much to one output and then waits, and one record to another one before, which waits for its batch to fill.
 #[test]
 fn while_a_call_waits_for_one_output_the_other_ones_send_what_they_have() {
     const SIDE: OutputTag<String> = OutputTag::new("side");
-    let (rig, edge, side) = (rig(), Edge::default(), Edge::default());
-    let interrupt = rig.control.signal().interruption().clone();
-    let many = FlatMap::new(|of: u64, out: &mut Collector<String>| {
-        out.collect_to(&SIDE, "0".to_owned());
-        (0..of).for_each(|n| out.collect(format!("{n:>width$}", width = BYTES as usize)));
-    });
-    let sides = SideOutputs::new(vec![("side", side_output(Box::new(side.clone())))]);
-    let link = Link::new(many, Box::new(edge.clone()), sides, context(interrupt));
-    rig.start(stepped(link, Arc::default()));
-    until_it_waits(&edge);
-    let began = Instant::now();
-    while side.take(rig.control.signal()) == 0 {
-        assert!(began.elapsed() < PATIENCE, "nothing came from the side output");
+    for much_to_side in [false, true] {
+        let (rig, edge, side) = (rig(), Edge::default(), Edge::default());
+        let interrupt = rig.control.signal().interruption().clone();
+        let many = FlatMap::new(move |of: u64, out: &mut Collector<String>| {
+            let numbers = (0..of).map(|n| format!("{n:>width$}", width = BYTES as usize));
+            if much_to_side {
+                out.collect("0".to_owned());
+                numbers.for_each(|number| out.collect_to(&SIDE, number));
+            } else {
+                out.collect_to(&SIDE, "0".to_owned());
+                out.collect_all(numbers);
+            }
+        });
+        let sides = SideOutputs::new(vec![("side", side_output(Box::new(side.clone())))]);
+        let link = Link::new(many, Box::new(edge.clone()), sides, context(interrupt));
+        rig.start(stepped(link, Arc::default()));
+        let (much, one) = if much_to_side { (side, edge) } else { (edge, side) };
+        until_it_waits(&much);
+        let began = Instant::now();
+        while one.take(rig.control.signal()) == 0 {
+            assert!(began.elapsed() < PATIENCE, "nothing came from the other output");
+        }
+        while much.took() < RECORDS {
+            much.take(rig.control.signal());
+            assert!(began.elapsed() < PATIENCE, "took {}", much.took());
+        }
+        rig.until(S::Finished);
     }
-    while edge.took() < RECORDS {
-        edge.take(rig.control.signal());
-        assert!(began.elapsed() < PATIENCE, "took {}", edge.took());
-    }
-    rig.until(S::Finished);
 }
