@@ -15,6 +15,7 @@
 //! This module must never delete a copy of a later leader, and never decide which programs are needed: that is the
 //! BlobServer's decision.
 
+use super::copying::{CopyProgress, Kept};
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter};
 use crate::jobs::LogId;
 use crate::objects::{ObjectStore, StoreError};
@@ -25,7 +26,6 @@ use model::{BlobKey, BlobKind, ContentHash, JobId, LeaderSession};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::atomic::{AtomicU8, Ordering},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -63,50 +63,6 @@ struct Copies {
     former: Vec<Shared<BlobFuture<()>>>,
     /// The programs that are being restored.
     restoring: BTreeMap<ContentHash, Restored>,
-}
-
-/// A copy that is being made or has been made.
-#[derive(Debug)]
-struct Kept {
-    /// The outcome of making it, for all jobs that wait for it.
-    made: Shared<BlobFuture<()>>,
-    progress: Arc<CopyProgress>,
-}
-
-/// How far the making of a copy is.
-#[derive(Debug, Default)]
-struct CopyProgress(AtomicU8);
-
-impl CopyProgress {
-    /// It waits for other copies to be made.
-    const QUEUED: u8 = 0;
-    /// It is being written or has been written.
-    const BEGUN: u8 = 1;
-    /// Nothing needs it any more: nothing more is written, and its parts are deleted.
-    const UNWANTED: u8 = 2;
-
-    /// Returns false if nothing needs the copy.
-    fn begin(&self) -> bool {
-        let (queued, begun) = (Self::QUEUED, Self::BEGUN);
-        self.0.compare_exchange(queued, begun, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-    fn is_unwanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == Self::UNWANTED
-    }
-    /// Records that nothing needs the copy. Returns true if it may be being written.
-    fn give_up(&self) -> bool {
-        self.0.swap(Self::UNWANTED, Ordering::Relaxed) != Self::QUEUED
-    }
-}
-
-impl Kept {
-    /// Returns after the last write of this copy. What has been written by then stays if the copy is complete.
-    async fn give_up(self) {
-        if self.progress.give_up() {
-            // Those that wait for the copy are told of a failure; here only the end of the writing matters.
-            let _ = self.made.await;
-        }
-    }
 }
 
 /// The outcome of restoring a program, for all calls that wait for it.

@@ -6,6 +6,7 @@
 //! it has not verified in this process, and never read a clock: the BlobServer decides when a transient blob has
 //! expired.
 
+mod copying;
 mod durable;
 #[cfg(test)]
 mod durable_tests;
