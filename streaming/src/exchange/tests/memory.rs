@@ -24,9 +24,11 @@ fn strings(number: u64) -> Element {
 fn balances(from: &Exchange, to: &Exchange, keeps: bool) -> (i64, i64) {
     let (producer, consumer) = (task(1, 0), task(2, 0));
     let codec = || Arc::new(BatchCodec::<String>::new());
-    let edge = InputEdge { codec: codec(), ..input(1, ShipStrategy::Forward, &[from]) };
+    // An edge of its own: the other process may not have heard yet that the consumer of the edge before has ended.
+    let number = 1 + u32::from(keeps);
+    let edge = InputEdge { codec: codec(), ..input(number, ShipStrategy::Forward, &[from]) };
     let mut inputs = to.open_input(&consumer, vec![edge]);
-    let edge = OutputEdge { codec: codec(), ..output(1, ShipStrategy::Forward, 1) };
+    let edge = OutputEdge { codec: codec(), ..output(number, ShipStrategy::Forward, 1) };
     let mut outputs = from.open_output(&producer, edge);
     let mut kept = Vec::new();
     let begin = Instant::now();
