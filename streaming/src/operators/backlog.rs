@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// The bytes of records after which an output that was full is tried again within the call.
 const AGAIN_BYTES: usize = 256 << 10;
 
-/// What the chain behind has done with a batch.
+/// The outcome of handing a batch to the chain behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HandedOn {
     /// It has taken everything and takes more.
@@ -79,19 +79,29 @@ impl Backlog {
 /// Lets the rest of the chain work on as in its next step, until nothing is left or an output is full. A task that was told to stop does
 /// not.
 fn work_off<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), TaskError> {
-    let is_raised = interrupt.is_raised();
-    let mut result = Ok(());
-    // Mail, or a look at the clock, raises the flag meanwhile: then it goes on nevertheless, because the mail waits for the call anyway.
-    while interrupt.lower() {
-        result = next.flush(false).and_then(|sent| if sent { next.resume() } else { Ok(()) });
-        if result.is_err() || !interrupt.is_raised() || !next.is_interrupted() || next.full() {
-            break;
+    keeping_raised(interrupt, || {
+        // Mail, or a look at the clock, raises the flag meanwhile: then it goes on nevertheless, because the mail waits for the call
+        // anyway.
+        while interrupt.lower() {
+            if next.flush(false)? {
+                next.resume()?;
+            }
+            if !interrupt.is_raised() || !next.is_interrupted() || next.full() {
+                break;
+            }
         }
-    }
+        Ok(())
+    })
+}
+
+/// Does something that lowers the flag, and raises the flag again if it was raised before.
+fn keeping_raised<T>(interrupt: &Interrupt, work: impl FnOnce() -> T) -> T {
+    let is_raised = interrupt.is_raised();
+    let done = work();
     if is_raised {
         interrupt.raise();
     }
-    result
+    done
 }
 
 /// Waits until the rest of the chain and the side outputs have worked everything off and none of them is full, or the task is told to
@@ -114,14 +124,13 @@ pub(crate) fn wait_for_room<T>(
         waited = true;
         hand_mail_on(task, next, interrupt)?;
         work_off(next, interrupt)?;
-        let is_raised = interrupt.is_raised();
-        if interrupt.lower() {
-            sides.flush(false)?;
-            sides.resume()?;
-            if is_raised {
-                interrupt.raise();
+        keeping_raised(interrupt, || {
+            if interrupt.lower() {
+                sides.flush(false)?;
+                sides.resume()?;
             }
-        }
+            Ok(())
+        })?;
     }
     if waited {
         // What has woken the call, a cancellation for instance, may have been meant for the steps.

@@ -35,8 +35,8 @@ pub(super) struct Spool {
     path: PathBuf,
     file: Option<File>,
     file_len: u64,
-    /// Number of chunks in the file.
-    in_file: usize,
+    /// Bytes of all chunks, and of those in memory.
+    bytes: usize,
     in_memory: usize,
     most_in_memory: usize,
 }
@@ -45,12 +45,18 @@ impl Spool {
     /// Creates a store that holds at most `most_in_memory` bytes in memory and writes further chunks to the file `path`, which is
     /// created with the first of them.
     pub(super) fn new(path: PathBuf, most_in_memory: usize) -> Self {
-        Self { path, file: None, file_len: 0, in_file: 0, in_memory: 0, most_in_memory }
+        Self { path, file: None, file_len: 0, bytes: 0, in_memory: 0, most_in_memory }
+    }
+
+    /// Returns the number of bytes of all chunks.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn keep(&mut self, bytes: Vec<u8>) -> io::Result<Kept> {
         if self.in_memory + bytes.len() <= self.most_in_memory {
             self.in_memory += bytes.len();
+            self.bytes += bytes.len();
             return Ok(Kept { place: Place::Memory(bytes) });
         }
         let file = match &mut self.file {
@@ -68,7 +74,7 @@ impl Spool {
         file.seek(SeekFrom::Start(at))?;
         file.write_all(&bytes)?;
         self.file_len += bytes.len() as u64;
-        self.in_file += 1;
+        self.bytes += bytes.len();
         Ok(Kept { place: Place::File { at, len: bytes.len() } })
     }
 
@@ -88,17 +94,14 @@ impl Spool {
 
     /// Drops a chunk. The file is emptied with its last one.
     pub(super) fn release(&mut self, kept: Kept) {
-        match kept.place {
-            Place::Memory(bytes) => self.in_memory = self.in_memory.saturating_sub(bytes.len()),
-            Place::File { .. } => {
-                self.in_file = self.in_file.saturating_sub(1);
-                if self.in_file == 0
-                    && let Some(file) = &self.file
-                    && file.set_len(0).is_ok()
-                {
-                    self.file_len = 0;
-                }
-            }
+        self.bytes = self.bytes.saturating_sub(kept.len());
+        if let Place::Memory(bytes) = kept.place {
+            self.in_memory = self.in_memory.saturating_sub(bytes.len());
+        } else if self.bytes == self.in_memory
+            && let Some(file) = &self.file
+            && file.set_len(0).is_ok()
+        {
+            self.file_len = 0;
         }
     }
 }

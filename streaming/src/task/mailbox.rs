@@ -31,10 +31,13 @@ pub struct Mailbox {
     outstanding: AtomicUsize,
 }
 
+/// A timer: its time, its number in the order of setting, and its ticket. The maximum of several is the earliest one.
+type Timer = Reverse<(Instant, u64, u64)>;
+
 #[derive(Debug, Default)]
 struct Waiting {
     mail: VecDeque<Mail>,
-    timers: BinaryHeap<Reverse<(Instant, u64, u64)>>,
+    timers: BinaryHeap<Timer>,
     timers_made: u64,
 }
 
@@ -163,8 +166,7 @@ impl Mailbox {
         let mail = match reply {
             Some(reply) => state.mail.remove(reply)?,
             None => {
-                let due =
-                    |timer: &&Reverse<(Instant, u64, u64)>| timer.0.0 <= now && is_for(timer.0.2);
+                let due = |timer: &&Timer| timer.0.0 <= now && is_for(timer.0.2);
                 let earliest = *state.timers.iter().filter(due).max()?;
                 state.timers.retain(|timer| *timer != earliest);
                 Mail::Timer { ticket: earliest.0.2 }
@@ -192,8 +194,7 @@ impl Mailbox {
     /// Timers that are due already do not count. May return earlier.
     pub(super) fn wait_at_most(&self, limit: Duration) {
         let now = now();
-        let to_come =
-            |Reverse((at, ..)): &Reverse<(Instant, u64, u64)>| at.checked_duration_since(now);
+        let to_come = |Reverse((at, ..)): &Timer| at.checked_duration_since(now);
         let state = lock(&self.state);
         let next = state.timers.iter().filter_map(to_come).filter(|until| !until.is_zero()).min();
         drop(state);

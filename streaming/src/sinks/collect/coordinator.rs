@@ -82,7 +82,8 @@ impl CollectCoordinator {
             // The chunk was taken before, and the answer got lost.
             return Ok(Some(self.snapshot));
         }
-        if !self.bounded {
+        // All chunks are looked at only if there is so much of them that one of the bounds may be reached.
+        if !self.bounded && self.spool.bytes() + chunk.lines.len() > MEMORY_BYTES {
             let (seen, hidden) = self.chunks.split_at_checked(self.visible()).unwrap_or_default();
             let bytes = |held: &[Held]| held.iter().map(|held| held.kept.len()).sum::<usize>();
             let unread = bytes(seen);

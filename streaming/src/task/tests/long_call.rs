@@ -120,17 +120,22 @@ fn until_it_waits(edge: &Edge) {
     }
 }
 
-#[test]
-fn a_call_that_emits_more_than_its_consumer_takes_waits_for_room() {
-    let (rig, edge) = (rig(), Edge::default());
-    rig.start(emits_much(&rig, edge.clone(), Arc::default()));
-    rig.until(S::Running);
+/// Takes all records of the call, after which the task finishes.
+fn take_all(rig: &Rig, edge: &Edge) {
     let began = Instant::now();
     while edge.took() < RECORDS {
         edge.take(rig.control.signal());
         assert!(began.elapsed() < PATIENCE, "took {}", edge.took());
     }
     rig.until(S::Finished);
+}
+
+#[test]
+fn a_call_that_emits_more_than_its_consumer_takes_waits_for_room() {
+    let (rig, edge) = (rig(), Edge::default());
+    rig.start(emits_much(&rig, edge.clone(), Arc::default()));
+    rig.until(S::Running);
+    take_all(&rig, &edge);
     assert!(edge.most() <= MOST, "{} records of {BYTES} bytes at once", edge.most());
 }
 
@@ -187,12 +192,7 @@ fn a_call_that_waits_hands_operators_behind_their_mail_and_leaves_other_mail() {
         rig.mailbox.begin_upcall().unwrap();
         rig.mailbox.reply(ticket, Ok(Vec::new()));
     }
-    let began = Instant::now();
-    while edge.took() < RECORDS {
-        edge.take(rig.control.signal());
-        assert!(began.elapsed() < PATIENCE, "took {}", edge.took());
-    }
-    rig.until(S::Finished);
+    take_all(&rig, &edge);
     assert!(edge.most() <= MOST, "{} records of {BYTES} bytes at once", edge.most());
     let left = mail.lock().unwrap();
     assert!(matches!(left[..], [Mail::Reply { ticket, .. }] if ticket == other), "{left:?}");
@@ -224,10 +224,6 @@ fn while_a_call_waits_for_one_output_the_other_ones_send_what_they_have() {
         while one.take(rig.control.signal()) == 0 {
             assert!(began.elapsed() < PATIENCE, "nothing came from the other output");
         }
-        while much.took() < RECORDS {
-            much.take(rig.control.signal());
-            assert!(began.elapsed() < PATIENCE, "took {}", much.took());
-        }
-        rig.until(S::Finished);
+        take_all(&rig, &much);
     }
 }
