@@ -80,17 +80,18 @@ pub(crate) fn test() -> Result<()> {
     // They come while everything is built.
     let mut fetch = Command::new(std::env::current_exe()?);
     let jars = Beside::start(fetch.args(["yarn", "fetch"]), log("yarn-fetch.log"))?;
-    build_programs(&metadata)?;
-    let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
-    let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
-    run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
-    jars.end()?;
-    // None of these depends on a clock, so they take the time in which the tests below wait for daemons.
+    build_programs(&metadata, &["--tests"])?;
+    // Their clocks are simulated, so they take the time in which the tests wait.
     let mut seeds = Command::new(&simulate);
     let seeds = Beside::start(seeds.args(["--seeds", TEST_SEEDS]), log("simulate-seeds.log"))?;
     let mut mutants = Command::new(&simulate);
     let mutants = mutants.args(["--mutants", "--recorded"]);
     let mutants = Beside::start(mutants, log("simulate-mutants.log"))?;
+    let selected = ["test", "--workspace", "--no-fail-fast", "--features", MUTANTS];
+    let skipped = COMPILING.iter().flat_map(|(_, test)| ["--skip", test]);
+    run(cargo(&selected).args(["--tests", "--"]).args(skipped).env(PREBUILT, "1"))?;
+    jars.end()?;
+    // These do little but compile: they take the time in which the tests below wait for daemons.
     let documented = Beside::start(cargo(&selected).arg("--doc"), log("doc-tests.log"))?;
     let compiling = COMPILING.iter().flat_map(|(target, _)| ["--test", target]);
     let compiling = Beside::start(cargo(&selected).args(compiling), log("compiling-tests.log"))?;
@@ -98,20 +99,20 @@ pub(crate) fn test() -> Result<()> {
     flink_client()?;
     // The same selection: nothing is built again.
     yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
+    run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))?;
     documented.end()?;
     compiling.end()?;
     seeds.end()?;
-    mutants.end()?;
-    run(Command::new(simulate.with_file_name("chaos")).args(["--runs", TEST_CHAOS_RUNS]))
+    mutants.end()
 }
 
-/// Builds the programs and examples that tests start, with the features of the tests, so that nothing is built twice. Benchmarks, which
-/// clippy has checked, are left out: linking twenty programs takes a minute.
-fn build_programs(metadata: &serde_json::Value) -> Result<()> {
+/// Builds the programs and examples that tests start, and `more` targets, with the features of the tests, so that nothing is built twice.
+/// Benchmarks, which clippy has checked, are left out: linking twenty programs takes a minute.
+fn build_programs(metadata: &serde_json::Value, more: &[&str]) -> Result<()> {
     let members = workspace::members(metadata);
     let bins = members.iter().filter(|member| member.name != BENCHES).flat_map(|m| &m.bins);
     let mut build = cargo(&["build", "--workspace", "--examples", "--features", MUTANTS]);
-    run(build.args(bins.flat_map(|bin| ["--bin", bin.as_str()])))
+    run(build.args(bins.flat_map(|bin| ["--bin", bin.as_str()])).args(more))
 }
 
 /// The test of Kerberos that starts a KDC for itself.
@@ -128,7 +129,7 @@ pub(crate) fn flink_client() -> Result<()> {
     mvn.args(["--batch-mode", "--quiet", "--file", "tests/flink-client/pom.xml"]);
     mvn.arg(format!("-Dcheck.build={}", folder.display())).arg("package");
     run(mvn.current_dir(workspace::root()))?;
-    build_programs(&metadata)?;
+    build_programs(&metadata, &[])?;
     let mut test = cargo(&["test", "--workspace", "--features", MUTANTS]);
     test.args(["--test", "flink_client", "--", "--ignored"]).env(PREBUILT, "1");
     run(test.env("FLINK_CLIENT", &folder))

@@ -48,8 +48,8 @@ start  starts a daemon that is not running, with the data it had, and returns wh
 down   stops the daemons and the containers they left, and removes DIR.
 fetch  fetches the jars of all versions of Hadoop that are tested, and starts nothing. The other commands fetch what
        they lack themselves.
-test   builds hadoop, and runs its tests against clusters of its own: one as `up` makes it, and one with --secure
-       --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
+test   builds hadoop, and runs its tests against clusters of its own, two at a time: as `up` makes them, and one with
+       --secure --ha. They are taken down whatever happens. `cargo xtask test` does it too.
 memory builds everything, and runs jobs in a row for N minutes (30) in a session on a cluster of its own, whose
        NodeManagers kill a container that uses more memory than it asked for: none may be killed. Prints the most that
        each container used. `cargo xtask test` does it for 3 minutes.
@@ -66,7 +66,7 @@ memory builds everything, and runs jobs in a row for N minutes (30) in a session
 
 DIR is target/yarn/run unless given; DIR/bin/daemon kill|start NAME is the same as here. The jars are fetched once
 for each version, by `mvn`, into target/yarn/jars; they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH),
-Maven, and about 1 GB of memory (1.4 GB with --ha).";
+Maven, and about 1 GB of memory (1.4 GB with --ha; `test` 2.4 GB).";
 
 /// The version unless another is named.
 pub(crate) const HADOOP: &str = "3.4.2";

@@ -1,9 +1,10 @@
 //! Tests against Hadoop's real daemons: those of hadoop and those of objects in HDFS. Each cluster is started, tested
-//! and stopped, even after a failure.
+//! and stopped, even after a failure. Two clusters run at a time, because their tests mostly wait.
 
-use super::{HADOOP, Options, Users, fetched, place, with_cluster};
+use super::{HADOOP, Options, Users, fetched, home, place, with_cluster};
 use crate::chores::{MUTANTS, PREBUILT};
 use crate::run::{Result, cargo, run};
+use std::{fs, io, path::Path, thread};
 
 /// A cluster and the tests that are for it, in their order.
 struct Tests {
@@ -36,34 +37,35 @@ const OLDER_HADOOP: &str = "3.3.6";
 const LOGS: Target =
     Target { name: "logs", filters: &[], who: Who::Owner, reads_logs: true, of_hadoop: true };
 
-const TESTS: &[Tests] = &[
+/// The tests of [`SECOND_LANE`] run beside these.
+const FIRST_LANE: &[Tests] = &[Tests {
+    cluster: &[],
+    hadoop: None,
+    targets: &[
+        Target { name: "hdfs", filters: &[], who: Who::Owner, reads_logs: false, of_hadoop: false },
+        Target {
+            name: "yarn",
+            filters: &["--skip", "failover::", "--skip", "elastic::"],
+            who: Who::Owner,
+            reads_logs: false,
+            of_hadoop: false,
+        },
+        LOGS,
+    ],
+}];
+
+/// Clusters that take about as long together as the one of [`FIRST_LANE`].
+const SECOND_LANE: &[Tests] = &[
     Tests {
         cluster: &[],
         hadoop: None,
-        targets: &[
-            Target {
-                name: "cluster",
-                filters: &["--skip", "secure::", "--skip", "failover::"],
-                who: Who::User,
-                reads_logs: false,
-                of_hadoop: true,
-            },
-            Target {
-                name: "hdfs",
-                filters: &[],
-                who: Who::Owner,
-                reads_logs: false,
-                of_hadoop: false,
-            },
-            Target {
-                name: "yarn",
-                filters: &["--skip", "failover::", "--skip", "elastic::"],
-                who: Who::Owner,
-                reads_logs: false,
-                of_hadoop: false,
-            },
-            LOGS,
-        ],
+        targets: &[Target {
+            name: "cluster",
+            filters: &["--skip", "secure::", "--skip", "failover::"],
+            who: Who::User,
+            reads_logs: false,
+            of_hadoop: true,
+        }],
     },
     Tests {
         cluster: &["--nodes", "4"],
@@ -129,10 +131,33 @@ pub(super) fn alone(version: &str) -> Result<()> {
 }
 
 /// Runs the tests as `cargo test` finds them with this selection. The examples, which they start, must have been
-/// built.
+/// built. What the tests of the second lane print is shown when all of them have ended.
 pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
+    let log = home()?.join("second-lane.log");
+    fs::create_dir_all(home()?)?;
+    let output = fs::File::create(&log)?;
+    eprintln!(
+        "two clusters are tested at a time; the second one's tests print to {}",
+        log.display()
+    );
+    let [first, second] = thread::scope(|scope| {
+        let second = scope.spawn(|| lane(SECOND_LANE, selection, version, Some(&output)));
+        let first = lane(FIRST_LANE, selection, version, None);
+        [first, second.join().unwrap_or_else(|_| vec!["the second lane panicked".to_owned()])]
+    });
+    show(&log)?;
+    told([first, second].concat())
+}
+
+/// Tests the clusters of a lane after each other, and returns what has failed. The tests print to `output`, or to this terminal.
+fn lane(
+    tests: &[Tests],
+    selection: &[&str],
+    version: &str,
+    output: Option<&fs::File>,
+) -> Vec<String> {
     let mut failed = Vec::new();
-    for Tests { cluster, hadoop, targets } in TESTS {
+    for Tests { cluster, hadoop, targets } in tests {
         if selection == ALONE && !targets.iter().any(|target| target.of_hadoop) {
             continue;
         }
@@ -142,7 +167,7 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
             let selected = targets.iter().filter(|target| target.of_hadoop || selection != ALONE);
             let (run, skipped): (Vec<_>, Vec<_>) =
                 selected.partition(|target| users.keeps_logs || !target.reads_logs);
-            let ended = run.iter().map(|target| target.run(selection, users, &[]));
+            let ended = run.iter().map(|target| target.run(selection, users, &[], output));
             let failed = ended.filter_map(|ended| ended.err().map(|error| error.to_string()));
             let not_run = skipped.iter().map(|Target { name, .. }| {
                 format!("the tests of `{name}` did not run: this cluster keeps no logs; see the warning above")
@@ -152,7 +177,13 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
         // And the other cluster's.
         failed.extend(tested.err().map(|error| error.to_string()));
     }
-    told(failed)
+    failed
+}
+
+/// Copies the text of a file to this terminal.
+fn show(log: &Path) -> Result<()> {
+    io::copy(&mut fs::File::open(log)?, &mut io::stderr())?;
+    Ok(())
 }
 
 /// Fetches the jars that [`of`] needs, so that it does not wait for them.
@@ -175,12 +206,19 @@ pub(super) fn memory(version: &str, minutes: u32) -> Result<()> {
     };
     let minutes = minutes.to_string();
     with_cluster(&["--hadoop", version], |users| {
-        target.run(&ALL, users, &[("MEMORY_TEST_MINUTES", &minutes)])
+        target.run(&ALL, users, &[("MEMORY_TEST_MINUTES", &minutes)], None)
     })
 }
 
 impl Target {
-    fn run(&self, selection: &[&str], users: &Users, more: &[(&str, &str)]) -> Result<()> {
+    /// Runs the tests with the variables `more`; they print to `output`, or to this terminal.
+    fn run(
+        &self,
+        selection: &[&str],
+        users: &Users,
+        more: &[(&str, &str)],
+        output: Option<&fs::File>,
+    ) -> Result<()> {
         let mut test = cargo(&["test", "--no-fail-fast"]);
         // The programs are there; built by the tests they would lack the features of this selection.
         test.env(PREBUILT, "1");
@@ -193,6 +231,9 @@ impl Target {
         // Where this process is killed they live on, and must not meet the next run's daemons.
         test.stdin(place::held(&users.place)?);
         let test = test.args(self.filters).envs(environment.iter().cloned());
+        if let Some(output) = output {
+            test.stdout(output.try_clone()?).stderr(output.try_clone()?);
+        }
         run(test.envs(more.iter().copied()))
     }
 }

@@ -32,7 +32,7 @@ struct Held {
 type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 
 /// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
-/// go to a file in the folder for temporary files, which is deleted with the coordinator. If an unbounded job has 8 MiB that a client
+/// go to files in the folder for temporary files, which are deleted once they are read. If an unbounded job has 8 MiB that a client
 /// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms; those that no client may
 /// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task. The
 /// coordinator's snapshot fails if the stored lines have more than 16 MiB.
