@@ -77,8 +77,8 @@ impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
     }
 }
 
-/// The generator that never emits a watermark. Unless the source emits watermarks itself, event-time timers and windows of the stream
-/// then fire only at the end of input.
+/// The generator that never emits a watermark. In a source, watermarks that the source emits itself still pass; without those, and always
+/// in `assign_timestamps_and_watermarks`, event-time timers and windows of the stream fire only at the end of input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatermarks;
 
@@ -186,7 +186,8 @@ where
 
 impl<T> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
     /// Creates the strategy for streams whose event time does not matter, and for sources that emit watermarks themselves: no
-    /// generator adds any. Records keep the times that their source gave them.
+    /// generator adds any. Records keep the times that their source gave them. In `assign_timestamps_and_watermarks` it removes the
+    /// stream's watermarks but the final one.
     pub fn no_watermarks() -> Self {
         Self::for_source_timestamps(NoWatermarks)
     }
