@@ -128,7 +128,7 @@ impl<T> TimestampAssigner<T> for SourceTimestamps {
     }
 }
 
-/// The event times and watermarks of a stream, for
+/// The rule for the event times and watermarks of a stream: a timestamp assigner, a generator of watermarks and an idleness timeout, for
 /// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
 /// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the subtask's
 /// watermark is the least one of its active splits; in

@@ -133,7 +133,8 @@ pub trait FlottType: Sized + Send + 'static {
     /// Decodes the value at the beginning of `input` and consumes exactly its bytes.
     ///
     /// # Errors
-    /// Fails when the bytes do not begin with an encoded value.
+    /// Fails when the bytes do not begin with an encoded value: [`CodecError::Truncated`], [`CodecError::Invalid`] or
+    /// [`CodecError::TooDeep`].
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
     /// Feeds the value to the hash of keys. Equal keys must feed the same, in every process and every version of the program: the hash
     /// decides which subtask a key belongs to.
