@@ -61,7 +61,8 @@ pub fn derive_operator_state(input: TokenStream) -> TokenStream {
 /// Result<…>`.
 ///
 /// The job is registered under the function's name, or under the name in `#[flott::main(name = "…")]`. The generated `main` calls
-/// `flott::run` and returns its exit code.
+/// `flott::run` and returns its exit code. The attribute can be used once in a program, in the root module, where `main` belongs; a
+/// program with several jobs calls `flott::run` itself.
 ///
 /// Does not compile for an `async` function, for one that has not exactly two parameters, and for one that is named `main`.
 #[proc_macro_attribute]

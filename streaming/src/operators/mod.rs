@@ -254,8 +254,8 @@ pub trait Operator<In>: Send {
         Ok(())
     }
     /// Returns the bytes that the tables and timers of the operator's keyed state or windows take. What keys and values have on the
-    /// heap (texts, maps, lists) does not count. `None` if the operator has no such state. REST shows the number as the metric
-    /// `stateBytes` of the operator.
+    /// heap (texts, maps, lists) does not count. `None`, as by default, if the operator has no such state. REST shows the number as the
+    /// metric `stateBytes` of the operator. Called after `open`, and a few times a second if it did not return `None` then.
     fn state_bytes(&self) -> Option<u64> {
         None
     }

@@ -110,7 +110,7 @@ impl<T: Record> Collector<T> {
 
     /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
     /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
-    /// another record type, the task fails.
+    /// another record type, the task fails with [`TaskError::Deployment`] after the call, and the job is not restarted.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
         let pushed = self.sides.push(tag, record, self.time, &self.interrupt);
         self.handed_on(pushed, true);
