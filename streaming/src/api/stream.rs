@@ -67,9 +67,9 @@ impl<T> Stream<T> {
 
     /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
     /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
-    /// fails if two operators have the same one. With `execution.checkpointing.interval` a program is invalid in which a source or an
-    /// operator with state has none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for
-    /// the one operator that may do without.
+    /// fails if two operators have the same one. With `execution.checkpointing.interval` the build also fails if a source, a sink that
+    /// collects or commits, or an operator with state has none, unless `pipeline.auto-generate-uids` is true; see
+    /// [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
