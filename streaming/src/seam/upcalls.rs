@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The calls of a running task to its host. None of them blocks; answers come later as [`Mail`] with the call's ticket, between two
 /// steps. While 4,096 events and I/O calls of the task are unanswered, further ones are not made, and answered with an error.
 pub trait TaskUpcalls: Send + Sync {
-    /// Sends an event to the operator's coordinator. The answer, or the reason why there is none, comes as [`Mail::Reply`] with `ticket`.
-    /// A task's events arrive in order: each is sent after the answer to the one before.
+    /// Sends an event to the operator's coordinator; returns at once. The answer, or the reason why there is none, comes as [`Mail::Reply`]
+    /// with `ticket`, within 120 s of the event's turn. A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
     /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice. Its
     /// answer may come late, and no other event waits for it. By default the same as [`TaskUpcalls::operator_event`].
