@@ -286,7 +286,7 @@ pub enum Progress {
     Starved,
     /// An output is full: park until the task is woken.
     Blocked,
-    /// All output was sent, [`StreamEvent::EndOfInput`] included: close the subtask.
+    /// All output was sent, [`StreamEvent::EndOfInput`] included, and a final checkpoint is complete, or the task is cancelled: close it.
     Finished,
 }
 
