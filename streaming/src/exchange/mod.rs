@@ -250,7 +250,7 @@ impl Exchange {
 
     /// Opens the producing end of an edge, with one channel per consuming subtask, or one on a forward edge. A channel's consumer is looked
     /// up when the first element is sent. Fails the task with `Superseded` if a later attempt of its subtask has opened the edge here or,
-    /// at that look-up, is expected by a consumer; with `CodecError` if a batch cannot be encoded.
+    /// at that look-up, is expected by a consumer; `DataConnectionLost` if a consumer's connection ends; `CodecError` for a wrong batch.
     pub fn open_output(&self, task: &Arc<TaskControl>, output: OutputEdge) -> Box<dyn OutputPort> {
         let me = task.attempt();
         let hub = self.shared.hub(me.graph, output.edge);
