@@ -116,8 +116,8 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
 
 /// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
 pub trait SubtaskFactory: Send {
-    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called on the task's
-    /// thread; runs user code.
+    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called once per execution
+    /// attempt, on the task's thread; runs user code.
     ///
     /// # Errors
     /// Fails with [`TaskError::Deployment`] if the context does not match the vertex, and with the error of user code.
@@ -126,6 +126,7 @@ pub trait SubtaskFactory: Send {
 
 /// Creates the coordinator of one operator. A built job has one factory for each operator that needs a coordinator.
 pub trait CoordinatorFactory: Send {
-    /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called.
+    /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called. The host calls this each time that the
+    /// coordinators are started, also after a failure. A panic fails the job, without a restart.
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
 }

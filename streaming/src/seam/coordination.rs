@@ -3,7 +3,8 @@
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-/// The values that a coordinator, the part of an operator that runs once per job, is created with.
+/// The values that a host passes to [`CoordinatorFactory::coordinator`](super::CoordinatorFactory::coordinator): a coordinator is the part
+/// of an operator that runs once per job.
 #[derive(Debug, Clone)]
 pub struct CoordinatorContext {
     /// Id of the coordinator's job.

@@ -189,7 +189,7 @@ pub trait EdgeCodec: Send + Sync {
     /// # Errors
     /// Fails with [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
-    /// Copies a batch and its watermark, for a broadcast inside a process.
+    /// Copies a batch, its event times and its watermark.
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's.
@@ -431,7 +431,7 @@ impl TaskCounters {
     }
 }
 
-/// The values that a subtask is created with: its place in the graph, its ports, options, state to restore and calls to its host.
+/// The values that a host passes to [`SubtaskFactory::subtask`]: the subtask's place, ports, options, state to restore and upcalls.
 pub struct SubtaskContext {
     /// Id of the subtask's vertex.
     pub vertex: JobVertexId,

@@ -23,7 +23,8 @@ pub trait TaskUpcalls: Send + Sync {
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
     /// Returns the time of the machine's clock in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;
-    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed. A timer cannot be removed.
+    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task is busy. A
+    /// timer cannot be removed, and several may have one ticket.
     fn wake_at(&self, after: Duration, ticket: u64);
     /// Hands a chunk of an operator's snapshot to the host, which stores it while the operator writes the next ones. The host may store
     /// chunks in any order and join several. A chunk's memory is used again when the host drops the chunk. While eight chunks are not
