@@ -194,8 +194,8 @@ pub trait EdgeCodec: Send + Sync {
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
-    /// times; 0 if the records are of another type.
+    /// Returns the number of bytes that a batch counts for in the network budget: about the sizes in memory of its records and their
+    /// event times; 0 if the records are of another type.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 
