@@ -103,8 +103,8 @@ pub enum Verdict<K> {
     /// The host must end at once: a task that was told to fail has not returned within a second, or the limit has been exceeded for a
     /// second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
     End {
-        /// The task that holds the most, less its share of the managed memory; `None` if no task holds any, or if what is held outside of
-        /// tasks exceeds the limit alone and has done so for a second.
+        /// The task that holds the most, less its share of the managed memory; `None` if no task holds any, or if after a second over the
+        /// limit what is held outside of tasks alone exceeds it.
         task: Option<K>,
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
