@@ -9,8 +9,9 @@ use std::{
     ops::Range,
 };
 
-/// The place of the bytes of one state in a snapshot: in the handle itself, in one object, or in parts. Reading and
-/// deleting the bytes is the caller's work.
+/// The place of the bytes of one state in a snapshot: in the handle itself, in an object of the job, in a foreign object, or in parts.
+/// A task's host makes it when it has stored the state, the JobMaster keeps it in the checkpoint's metadata, and the host of a restored
+/// task reads the bytes by it. The type itself reads and deletes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
     /// The bytes themselves: state of at most `execution.checkpointing.data-inline-threshold`, the state of every coordinator, and
@@ -188,8 +189,8 @@ pub struct CheckpointMetadata {
 }
 
 impl CheckpointMetadata {
-    /// Returns the name of the object with this metadata, relative to the checkpoint directory:
-    /// `<job>/chk-<number>/_metadata-<graph>`, for instance `…/chk-5/_metadata-00000000075bcd15`.
+    /// Returns the name under which a checkpoint's metadata is stored, relative to the checkpoint directory:
+    /// `<job>/chk-<number>/_metadata-<graph>`, for instance `…/chk-5/_metadata-00000000075bcd15`; without `-<graph>` if `graph` is 0.
     pub fn object_name(&self) -> String {
         let Self { job_id, checkpoint, graph, .. } = self;
         match graph {

@@ -141,7 +141,8 @@ impl StateDeclaration {
     /// coordinator.
     pub const COLLECTED: &'static str = "collected";
 
-    /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
+    /// The [`StateDeclaration::kind`] of broadcast state, which is the same in all subtasks: only the first subtask writes it into
+    /// checkpoints, and a restore gives it to all subtasks.
     pub const BROADCAST: &'static str = "broadcast";
 
     /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
