@@ -242,7 +242,7 @@ impl Options {
     }
 
     /// Returns all settings as texts by key, for logs and REST; defaults are not among them. `******` stands for the values of options
-    /// declared as secret, and of keys under `program.` and of families that contain `password`, `secret`, `token`, `api-key`,
+    /// declared as secret, and of keys under `program.` and of families that contain `password`, `secret`, `token`, `apikey`, `api-key`,
     /// `credential` or `access-key`.
     pub fn to_masked_map(&self) -> BTreeMap<String, String> {
         let mut map = self.to_map();

@@ -109,7 +109,7 @@ impl fmt::Display for JobManagerMemory {
 }
 
 /// The reason why the memory of a JobManager or TaskManager cannot be divided into its parts, as the functions of this module return
-/// it; the process then does not start. The text names the options to change.
+/// it; no such process is started then. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// A configured total, or the container's limit in its place, is smaller than the sum of the parts that must fit
