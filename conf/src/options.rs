@@ -49,8 +49,8 @@ impl LoadSources {
         Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
-    /// Returns the directory of `flott.yaml`: `config_dir`, else the value of `FLOTT_CONF_DIR`; `None` if neither is given.
-    /// Whether the directory exists is not checked.
+    /// Returns the directory of `flott.yaml`: `config_dir`, else the value of `FLOTT_CONF_DIR` in `env`; `None` if neither is given (an
+    /// empty value counts as none). Whether the directory exists is not checked.
     pub fn directory(&self) -> Option<PathBuf> {
         let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
         self.config_dir.clone().or_else(|| named().map(PathBuf::from))

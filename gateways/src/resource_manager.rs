@@ -174,9 +174,10 @@ pub struct DeclareRequiredResources {
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is
-/// forgotten and its slots are freed; otherwise its slots are kept for the next JobMaster, at most
-/// `resourcemanager.job.timeout` long. Ignored if this JobMaster is not registered.
+/// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is forgotten and its slots
+/// are freed. Otherwise the ResourceManager leaves them to the next JobMaster, and has them freed once the job has had no leader for
+/// `resourcemanager.job.timeout`; TaskExecutors free them earlier if no JobMaster accepts them within `taskmanager.slot.timeout`. Ignored
+/// if this JobMaster is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.

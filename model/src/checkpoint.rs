@@ -112,8 +112,8 @@ pub struct CheckpointBarrier {
     /// (`flott stop --drain`), so that windows emit what they hold. False: they just stop reading.
     #[serde(default)]
     pub drain: bool,
-    /// True if the checkpoint is a savepoint, that of a stop included: sinks then keep the results that it holds from
-    /// being deleted after a failure of the job.
+    /// True if the checkpoint is a savepoint, that of a stop included: sinks then protect the prepared, uncommitted output that it holds
+    /// from being aborted by later attempts of their tasks.
     #[serde(default)]
     pub savepoint: bool,
 }
