@@ -33,8 +33,8 @@ pub struct Machine {
     /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots`
     /// is `auto`.
     pub cores: NonZeroU32,
-    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set,
-    /// and the most that it may be set to. `None` on plain hosts.
+    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and
+    /// does not follow from other options, and the most that it may be set to. `None` on plain hosts.
     pub memory_limit: Option<MemorySize>,
 }
 
