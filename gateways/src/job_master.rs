@@ -147,7 +147,7 @@ pub struct DisconnectTaskManager {
 }
 
 /// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
-/// leader and keeps its slots. Ignored if the JobMaster is registered at another one.
+/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.

@@ -108,8 +108,8 @@ pub struct CheckpointBarrier {
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or
     /// the job is stopped with a savepoint.
     pub last: bool,
-    /// True if sources that still have data first emit the final watermark and the end of their input
-    /// (`flott stop --drain`), so that windows emit what they hold. False: they just stop reading.
+    /// True for the savepoint of `flott stop --drain`: sources that still have data first emit the final watermark and the end of their
+    /// input, so that windows emit what they hold. False: at another stop sources just stop reading, at other checkpoints they read on.
     #[serde(default)]
     pub drain: bool,
     /// True if the checkpoint is a savepoint, that of a stop included: sinks then protect the prepared, uncommitted output that it holds
