@@ -101,7 +101,7 @@ impl<G: Gateway> Remote<G> {
     }
 
     /// Makes a call and waits at most `within` for the answer; connects first if necessary, within that time. For another process the
-    /// wait is longer by `RpcOptions::answer_grace`, for the callee's word that the time is over; a call longer than 256 KiB gets a second
+    /// wait may be longer by `RpcOptions::answer_grace`, for the answer that the time is over; a call longer than 256 KiB gets a second
     /// more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it arrive. Dropping the future gives the call
     /// up; it may be executed all the same.
     ///
