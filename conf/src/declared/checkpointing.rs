@@ -5,8 +5,8 @@ use model::MemorySize;
 use std::time::Duration;
 
 choices! {
-    /// Decides whether the newest checkpoints are kept or deleted when a job fails or is cancelled. Those of a job
-    /// that finished are always deleted.
+    /// Decides whether the newest checkpoints (as many as `execution.checkpointing.num-retained`) are kept or deleted when a job fails or
+    /// is cancelled. Those of a job that finished are always deleted, savepoints never.
     pub enum Retention {
         /// Keeps the newest checkpoints if the job fails, deletes them if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
