@@ -42,7 +42,7 @@ impl Ours {
     /// Runs the workload once with so many records: as a process of its own, start-up measured too, or as a job in the cluster.
     ///
     /// # Errors
-    /// When the job fails, does not end within 600 s (in the cluster), or gives no checksum.
+    /// When the job fails, does not end within 600 s (in the cluster; a process of its own may take any time), or gives no checksum.
     pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
         match &self.cluster {
             None => {
