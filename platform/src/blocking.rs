@@ -24,8 +24,9 @@ impl From<NotDone> for std::io::Error {
     }
 }
 
-/// Runs `work` on one of tokio's blocking threads and waits for its value, without a limit; while all of them (512) are busy, `work`
-/// waits for one. `work` is handed over when the future is first polled; dropping the future after that neither recalls nor ends `work`.
+/// Runs `work` on one of tokio's blocking threads and waits for its value, without a limit of time; while all threads that the runtime
+/// may have (512 unless it was built with another number) are busy, `work` waits for one. `work` is handed over when the future is first
+/// polled; dropping the future after that neither recalls nor ends `work`.
 ///
 /// # Errors
 /// Returns [`NotDone::NoThread`] if `work` was not run because there is no thread for it, [`NotDone::Ended`] if it panicked or the

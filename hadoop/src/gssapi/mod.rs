@@ -133,7 +133,8 @@ pub trait Initiator: Send + Sync {
     /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s,
     /// as configured). Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the
     /// background. If none can be had, the present ones stay, and the next context fails with the reason. The default does
-    /// nothing.
+    /// nothing. A client calls this before it connects, unless it has a token for the server, and after each stream on which
+    /// Kerberos failed.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))

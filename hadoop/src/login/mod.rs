@@ -322,8 +322,8 @@ impl Login {
 
     /// Returns the target by which a client calls this service as this user: with the user's token for it, Kerberos
     /// tickets (if there are both, the server chooses), or without authentication where the cluster has none. Calls no
-    /// server, but looks the host up if the user has a token of the service's kind or the principal needs the host's
-    /// name. A user of a secure cluster who has neither gets a target as well, with which connections fail.
+    /// server, but looks the host up if the user has a token of the service's kind, or if the principal has `_HOST` and
+    /// `host` is an address. In a secure cluster a user with neither gets a target, too, whose connections fail.
     ///
     /// # Errors
     /// Fails with [`LoginError::Conf`] if there is no token, the user has Kerberos tickets that the service takes, and
@@ -340,7 +340,7 @@ impl Login {
 
     /// Returns the target by which a client calls this service as this user with `token`, such as a NodeManager's; with
     /// `None` by Kerberos, or without authentication where the cluster has none. The user's own tokens are not used.
-    /// Looks the host up only if the principal needs the host's name.
+    /// Looks the host's name up only if the principal has `_HOST` and `host` is an address.
     ///
     /// # Errors
     /// Fails as [`Login::target`] does.
