@@ -137,7 +137,7 @@ pub struct Peer {
 /// The reason why a handshake failed. The connection cannot be used any more.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// The stream failed or ended before the handshake was complete; so ends TLS that is dialled to a peer without TLS.
+    /// The stream failed or ended before the handshake was complete, also because TLS was dialled to a peer without TLS.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
     /// TLS failed: one side refuses the other's certificate, the peer of an accepted connection does not use TLS, or it breaks TLS.

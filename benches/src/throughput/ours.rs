@@ -90,7 +90,7 @@ pub async fn in_cluster(
 /// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms.
 ///
 /// # Errors
-/// When the job is refused, FAILED or CANCELED, or runs for more than 600 s; then it runs on.
+/// When the job is refused, FAILED or CANCELED; or it runs for more than 600 s, or the endpoint does not answer, and then runs on.
 pub async fn run_to_end(rest: &RestClient, jar: &str, request: &JarRequest) -> Result<()> {
     let began = Instant::now();
     let job = rest.run(jar, request).await?.jobid;

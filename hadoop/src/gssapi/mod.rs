@@ -76,7 +76,8 @@ pub struct Opened {
 }
 
 /// One side of a GSSAPI security context: it exchanges tokens with the peer until both have proved who they are, and
-/// protects messages to the peer afterwards. Dropping it forgets its keys.
+/// protects messages to the peer afterwards. Made by [`Initiator::context`] for one connection, and driven by
+/// [`GssapiMechanism`](crate::sasl::GssapiMechanism). Dropping it forgets its keys.
 pub trait GssContext: Send {
     /// Takes the peer's token (empty at the client's first step). Returns the token to send to the peer, and true once
     /// the context is established. It may ask a Kerberos server (KDC), and so may block.
