@@ -363,8 +363,8 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure that the job restarted or failed for, with the failures of other tasks at the same time;
-    /// `None` if there was none.
+    /// Returns the newest failure that the job restarted or failed for, with at most 16 failures of other tasks at the same time; `None`
+    /// if there was none. A failure that [`JobCore::fail`] was called with is not among them.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }

@@ -101,13 +101,14 @@ pub enum Loss {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// The peer's process answers, but its actor has finished no turn for [`Limits::stuck_after`].
+    /// The peer's process answers, but says that its actor has finished no turn for longer than [`Limits::stuck_after`].
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
         /// Time since the peer's actor last finished a turn.
         turn_age: Duration,
     },
-    /// The peer is another incarnation (it has restarted or registered anew), or has forgotten this pair.
+    /// The peer is another incarnation (it has restarted or registered anew), or has forgotten this pair ([`Event::NotKnown`] after it
+    /// was heard once).
     #[error("it does not know this connection (any more)")]
     Unknown,
 }

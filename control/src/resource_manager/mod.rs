@@ -207,7 +207,7 @@ impl ResourceManager {
     }
 
     /// Returns the numbers of the requests for workers that have ended since the last call, for the records that simulations
-    /// check: they were cancelled, they failed, or their worker has registered or is gone.
+    /// check: they were cancelled, they failed or can never be met, or their worker has registered, is gone or is too late.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }

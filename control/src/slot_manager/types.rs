@@ -24,8 +24,8 @@ pub enum Supply {
         worker: WorkerResourceSpec,
         /// Time after which a requirement that is still unfulfilled is reported as a shortage (`slot.request.timeout`).
         request_timeout: Duration,
-        /// Time after which an idle TaskManager is released
-        /// (`resourcemanager.taskmanager-timeout`).
+        /// Time after which an idle TaskManager is released (`resourcemanager.taskmanager-timeout`); while a job waits for slots, only
+        /// one on a blocked node is.
         idle_timeout: Duration,
         /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is
         /// requested that would exceed it, so that jobs wait and their shortage is reported. `None`: no bound.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// those that the job uses already, then from the most used.
     pub spread_out: bool,
     /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made
-    /// before: two heartbeat intervals.
+    /// before; in production two heartbeat intervals.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,

@@ -33,7 +33,7 @@ struct Slot {
 pub struct Held {
     /// Job that holds the slot.
     pub job: JobId,
-    /// Id, drawn by the ResourceManager, under which the job holds the slot.
+    /// Id under which the job holds the slot, drawn by the SlotManager and passed on by the ResourceManager's request.
     pub allocation: AllocationId,
     /// Phase of the allocation: accepted by a JobMaster, waiting for one, or on its way to be freed.
     pub phase: Phase,
@@ -82,10 +82,10 @@ pub enum AllocateError {
         /// Allocation that has the slot now.
         allocation: AllocationId,
     },
-    /// The allocation already has another slot of this TaskExecutor, whatever the index that was asked for.
+    /// The slot that was asked for is free, but the allocation already has another slot of this TaskExecutor.
     #[error("allocation {0} has another slot here")]
     AllocatedElsewhere(AllocationId),
-    /// The slot offers less of some resource than is needed.
+    /// The slot is free, but offers less of some resource than is needed.
     #[error("slot {index} has {has}, {need} is needed")]
     TooSmall {
         /// Index of the slot in its TaskExecutor.

@@ -22,7 +22,8 @@ pub enum Event {
         /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`).
+    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`). Ignored unless it was
+    /// asked last.
     RegistrationRefused {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
@@ -31,7 +32,8 @@ pub enum Event {
         /// True if another attempt may succeed; false: the process ends.
         retry: bool,
     },
-    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause.
+    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause. Ignored unless it
+    /// was asked last.
     RegistrationFailed {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
@@ -114,7 +116,7 @@ pub enum Event {
         /// Number of the launch, unique within this process.
         launch: u64,
     },
-    /// A JobMaster has answered [`Command::OfferSlots`]; offered slots that it does not accept are freed.
+    /// A JobMaster has answered [`Command::OfferSlots`]; offered slots that it does not accept are freed once no task runs in them.
     OffersAnswered {
         /// The job that the event is about.
         job: JobId,
