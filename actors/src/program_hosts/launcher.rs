@@ -54,8 +54,8 @@ pub trait ProgramHostLauncher: Send + Sync {
     /// behind; the keeper does so after `taskmanager.program-host.start-timeout`.
     ///
     /// # Errors
-    /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the same may
-    /// succeed later.
+    /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the machine has too few
+    /// descriptors or processes or too little memory for it now, otherwise [`BuildError::Process`].
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 
     /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it.

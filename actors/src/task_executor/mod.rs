@@ -74,8 +74,8 @@ pub struct TaskExecutorDeps {
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskExecutor. Dropping it ends it at once, without telling the ResourceManager and the JobMasters;
-/// [`TaskExecutorHandle::stop`] tells them first.
+/// A running TaskExecutor. Dropping it ends it at once, without telling the ResourceManager and the JobMasters, and leaves its program
+/// hosts to their keeper; [`TaskExecutorHandle::stop`] ends the hosts and tells the others first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
     /// Address of the TaskExecutor's endpoint.

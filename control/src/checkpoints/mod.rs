@@ -193,7 +193,7 @@ impl Checkpoints {
         self.complete.back()
     }
 
-    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one; `None`: no state.
+    /// Returns the checkpoint, or snapshot that the job was started from, that tasks and coordinators are restored from; `None`: no state.
     pub fn restored_from(&self) -> Option<&Arc<CheckpointMetadata>> {
         let back = if self.config.mutation.keeps(Rule::NewestRestored) { 0 } else { 1 };
         self.complete.iter().rev().nth(back).or_else(|| self.latest())

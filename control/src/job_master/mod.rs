@@ -75,7 +75,8 @@ pub enum Command {
     Declare(Vec<ResourceRequirement>),
     /// Send tasks to a TaskExecutor to be started. Its answer is given to [`JobCore::deploy_answered`].
     Deploy(Deployment),
-    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended.
+    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended. The message may be
+    /// lost: while a report lists an attempt as running, the command is given again.
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,

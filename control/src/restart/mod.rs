@@ -131,10 +131,10 @@ impl RestartStrategy {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part has had all its
-    /// slots before. `draw` is a random number for the jitter. A failure that is not recoverable, or that the policy excludes,
-    /// is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another within [`ROW_WITHIN`] waits
-    /// [`ROW_DELAY`] at least.
+    /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part was deployed
+    /// before, which matters only for shortages ([`NO_RESOURCE`]). `draw` is a random number for the jitter. A failure that is not
+    /// recoverable, or that the policy excludes, is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another
+    /// within [`ROW_WITHIN`] waits [`ROW_DELAY`] at least.
     pub fn failed(
         &mut self,
         now: Duration,
