@@ -251,8 +251,8 @@ pub enum Leadership {
     /// The component is led under this session from now on. The contender starts its leader, then confirms it by
     /// [`LeaderElection::confirm`], which publishes the leader's address.
     Granted(LeaderSession),
-    /// The session has ended, because the process lost its lease or the contender withdrew. The contender stops
-    /// everything that it had started under the session.
+    /// The session has ended, because the process lost its lease or the election service stops. The contender stops
+    /// everything that it had started under the session. Not sent to a contender that has withdrawn.
     Revoked(LeaderSession),
 }
 

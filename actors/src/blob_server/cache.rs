@@ -66,7 +66,8 @@ impl BlobFetchError {
 pub struct CacheSettings {
     /// Maximum number of tries of one fetch, the first included; at least 1. After the last one the fetch fails with its error.
     pub tries: u32,
-    /// Time for which a permanent blob without a lease is kept after its last use; a transient one is removed at once.
+    /// Time for which a permanent blob is kept after its last lease has ended, or without one after a sweep first saw it. A transient
+    /// one is removed with its last lease, or by the next sweep.
     pub cleanup_interval: Duration,
     /// Total size in bytes of the blobs in the cache above which a sweep removes blobs without a lease, the longest unused
     /// first. Fetches and leased blobs may exceed it.

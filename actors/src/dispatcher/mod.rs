@@ -61,8 +61,7 @@ pub enum ClusterMode {
 /// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if a client has
-    /// shut a session down.
+    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if `job` is `None`.
     pub status: ApplicationStatus,
     /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
     /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.

@@ -62,7 +62,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     fn request(&self, request: WorkerRequest);
 
     /// Cancels the request with this number, because its worker is not needed any more. The worker may have started
-    /// already; then its `Started` comes and the ResourceManager releases it.
+    /// already; then its `Started` comes, and the ResourceManager releases the worker unless it needs one by then.
     fn cancel(&self, request: u64);
 
     /// Ends a worker that was started or recovered; its end comes as [`DriverEvent::Lost`]. Does nothing if the driver

@@ -186,7 +186,8 @@ pub enum Command {
     AbandonResults,
     /// The job has entered this state: tell whoever watches the job.
     StatusChanged(JobStatus),
-    /// The job has ended for good in this state (FINISHED, FAILED or CANCELED); no command follows. Not given for SUSPENDED.
+    /// The job has ended for good in this state (FINISHED, FAILED or CANCELED): leave the ResourceManager and the TaskExecutors and
+    /// report the end to the job's runner. Given once, and not for SUSPENDED.
     Ended(JobStatus),
 }
 

@@ -44,10 +44,11 @@ impl Limits {
 /// The side of a heartbeat pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
+    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out, its actor is stuck, its process is gone, or
+    /// it does not know the pair any more.
     Watching,
     /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost when none comes
-    /// within the time-out or the peer's actor is stuck.
+    /// within the time-out, the peer's actor is stuck, or its process is gone.
     Watched,
 }
 

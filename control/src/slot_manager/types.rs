@@ -134,8 +134,9 @@ pub enum Refusal {
     /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's
     /// state.
     Occupied(SlotAllocation),
-    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer; the slot counts as
-    /// [`Unknown`](super::workers::SlotState::Unknown) and is given to no job until the next report.
+    /// The TaskExecutor refused for any other reason (no such slot, a slot that is too small, registered at another ResourceManager),
+    /// is not registered here any more, or did not answer; the slot counts as [`Unknown`](super::workers::SlotState::Unknown) and is
+    /// given to no job until the next report.
     NotKnown,
 }
 

@@ -56,7 +56,7 @@ pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The slot is not there, taken or too small: the slot table refused, for this reason.
+    /// The slot is not there, taken or too small, or the allocation has another slot here: the slot table refused, for this reason.
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
