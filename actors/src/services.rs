@@ -280,7 +280,7 @@ pub trait LeaderElection: Send + Sync {
 /// The reason why a confirmation of a leadership, by which its leader's address is published, did not succeed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfirmError {
-    /// The session does not lead any more.
+    /// The session does not lead (any more), or another process made the call; nothing was published.
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
     /// The election service did not answer; the address may have been published all the same, and the call may be

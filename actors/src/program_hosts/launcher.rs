@@ -64,7 +64,7 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn serves_collected(&self, _pid: u32) {}
 }
 
-/// The reason why a program's executable is not available as a file.
+/// The reason why [`Programs::fetch`] cannot provide a program's executable as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
     /// The JobManager's BlobServer does not have the file, or has other content in its place; another try will not

@@ -97,9 +97,9 @@ pub enum Command {
     StartCoordinators {
         /// Number of this start; names it in the result and in reports of failure.
         round: u64,
-        /// The operators whose coordinators are meant.
+        /// The operators of the region that have coordinators.
         operators: BTreeSet<OperatorId>,
-        /// The states that the coordinators are restored with.
+        /// The states that the coordinators are restored with; an operator without one is missing, and its coordinator starts anew.
         restore: Vec<(OperatorId, StateHandle)>,
     },
     /// Have all coordinators that run take their snapshots for a checkpoint. The answer is given to
@@ -113,7 +113,7 @@ pub enum Command {
     TriggerCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// The attempts of tasks with sources.
+        /// The attempts of tasks with sources on that TaskExecutor that take part and have not finished.
         attempts: Vec<ExecutionAttemptId>,
         /// The barrier that the sources are to send.
         barrier: CheckpointBarrier,
@@ -126,7 +126,7 @@ pub enum Command {
     StoreSavepoint {
         /// The number of the request ([`SavepointRequest::number`]).
         number: u64,
-        /// The parts, as the subtasks have stored them.
+        /// Metadata of the savepoint; it names the parts where the subtasks have stored them, not yet their copies.
         metadata: Arc<CheckpointMetadata>,
     },
     /// Answer the user whose savepoint, stop or checkpoint was asked for ([`JobCore::take_savepoint`]): it is complete, or will

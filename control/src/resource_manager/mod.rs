@@ -60,7 +60,7 @@ pub enum Command {
         reported: bool,
         /// The reason, for the TaskExecutor and the log.
         cause: String,
-        /// True if the TaskExecutor should end instead of registering again.
+        /// True if the TaskExecutor's process should end; false: it may register again.
         terminate: bool,
     },
     /// Replace the SlotManager's set of blocked nodes with these host names: it gives no new slots there.

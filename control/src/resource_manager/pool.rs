@@ -75,7 +75,7 @@ pub enum DriverEvent {
     StartFailed {
         /// Number of the request for a worker.
         request: u64,
-        /// The node of the worker, if it was known already.
+        /// The node of the worker; `None` if it was not known yet: then no node is avoided.
         host: Option<String>,
         /// Reason as text, for messages.
         cause: String,

@@ -32,7 +32,7 @@ pub enum RestartSpec {
     },
     /// Restarts after delays that grow with each failure and start over after a time without one.
     Exponential {
-        /// Delay before the first restart.
+        /// Delay before the first restart, and before the first one after a reset, without jitter.
         initial: Duration,
         /// Upper bound of the delay, jitter included.
         max: Duration,

@@ -20,7 +20,7 @@ pub enum Supply {
     },
     /// Workers are requested from an external resource system, and released when they are idle.
     Active {
-        /// The configured spec of a worker.
+        /// The configured spec of a worker; for slots larger than its own, workers of that size cut into fewer slots are requested.
         worker: WorkerResourceSpec,
         /// Time after which a requirement that is still unfulfilled is reported as a shortage (`slot.request.timeout`).
         request_timeout: Duration,
@@ -147,7 +147,7 @@ pub struct Overview {
     pub workers: u32,
     /// Number of slots of all registered workers.
     pub slots: u32,
-    /// Number of free slots, those on blocked nodes included.
+    /// Number of free slots, those on blocked nodes and of workers that are being released included.
     pub free_slots: u32,
     /// Number of registered workers on blocked nodes.
     pub blocked_workers: u32,

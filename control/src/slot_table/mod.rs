@@ -48,7 +48,7 @@ pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
     /// `taskmanager.slot.timeout`, which begins anew when the job's program host has started.
     Inactive,
-    /// The connected JobMaster has accepted the slot.
+    /// The connected JobMaster has accepted the slot, by its answer to the offer or by deploying into it; kept without a time limit.
     Active,
     /// The slot's program host (the process that runs the job's tasks) has ended; the slot is freed once the JobMaster has
     /// confirmed the report of that, or after `taskmanager.slot.timeout`.
