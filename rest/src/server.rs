@@ -44,7 +44,8 @@ pub enum RestStartError {
         /// Error of the last attempt.
         why: String,
     },
-    /// The server could not be set up on the bound port; holds the system's error.
+    /// The system reports an error after a port was bound: its address could not be read ([`RestListener::bind`]), or the
+    /// server could not be set up on it ([`RestServer::start`]). Holds the system's error.
     #[error("the REST endpoint cannot start: {0}")]
     Io(#[from] std::io::Error),
 }

@@ -57,8 +57,9 @@ pub struct RestSettings {
     pub commit: String,
     /// The options of this process for `/jobmanager/config`; secrets are masked already.
     pub configuration: Vec<ConfigurationEntry>,
-    /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out` or
-    /// contain `.log.`; `None`: the process logs to its console only, and the list is empty.
+    /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out`, or
+    /// contain `.log.` or `.out.` (rotated ones); `None`: the process logs to its console only, the list is empty, and a
+    /// request for a file gets 404.
     pub log_dir: Option<PathBuf>,
     /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `None`: there is none, and the answer is 404.
     pub log_file: Option<String>,

@@ -51,7 +51,9 @@ impl Default for ClientTimeouts {
 
 /// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no
 /// call is repeated. All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer
-/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape.
+/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the
+/// statuses that a method names, 503 means that no leader of the component in question is known, and 504 that a component
+/// did not answer in time.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -131,9 +133,10 @@ impl RestClient {
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// Sends `GET /jobmanager/logs/:file` and calls `each` with the pieces of the file as they come; the first error of
-    /// `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
-    /// `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a `ClientError` is converted to `E`.
+    /// Sends `GET /jobmanager/logs/:file` and calls `each` with the pieces of the file, up to its length at the request, as
+    /// they come; the first error of `each` ends the download and is returned. Not the download as a whole, but the wait
+    /// for each piece is limited by `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a
+    /// `ClientError` is converted to `E`.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -143,14 +146,16 @@ impl RestClient {
         self.transport.download(&path, self.timeouts.answer, each).await
     }
     /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id
-    /// `id` and its program hosts (the processes that run jobs' code). Refused with 404 if it is not registered.
+    /// `id` and its program hosts (the processes that run jobs' code). The endpoint asks the TaskManager for them. Refused
+    /// with 404 if it is not registered, with 503 while no ResourceManager leads or the TaskManager cannot be reached, and
+    /// with 504 if it does not answer in time.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
     /// Sends `GET /taskmanagers/:id/logs/:file` and calls `each` with the pieces of the file as they come; the first error
     /// of `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
-    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown; a `ClientError` is
-    /// converted to `E`.
+    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown, with 503 or 504 as the
+    /// list of its logs; a `ClientError` is converted to `E`.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -166,7 +171,8 @@ impl RestClient {
         self.get("/jobs/overview").await
     }
     /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
-    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while its JobMaster does not answer.
+    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads or its
+    /// JobMaster does not answer, and 400 if `job` is not an id.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }

@@ -20,7 +20,7 @@ pub struct JarFile {
     pub id: String,
     /// Name of the uploaded file, as the client sent it, without a folder and cut to 128 characters; not unique.
     pub name: String,
-    /// Time of the upload, in Unix milliseconds.
+    /// Time of the upload, in Unix milliseconds: that of the file's last change; 0 if the system does not tell it.
     pub uploaded: u64,
     /// The jobs that the program registers; empty if the program did not name them when it was uploaded.
     pub entry: Vec<JarEntry>,
