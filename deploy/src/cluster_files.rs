@@ -70,7 +70,8 @@ pub enum ClusterFilesError {
         /// A description of what is wrong.
         why: String,
     },
-    /// Reading, writing or making the file or its folder failed, with the system's error.
+    /// Reading, writing or making the file or its folder failed, or the content is not UTF-8; with the system's
+    /// error.
     #[error("{path}: {source}")]
     Io {
         /// Path of the file concerned.
@@ -123,7 +124,8 @@ impl ClusterFiles {
         make_absent(&self.secret, || hex(&platform.random_bytes::<SECRET_BYTES>()))
     }
 
-    /// Reads the id and the secret, and waits up to `wait` for each of the files that is not there yet. Writes nothing.
+    /// Reads the id and the secret, one after the other, and waits up to `wait` for each of the files that is not
+    /// there yet. Writes nothing.
     ///
     /// # Errors
     /// Returns [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if a file cannot be read

@@ -64,7 +64,8 @@ impl TaskManagerComponents {
     /// loss; this method does not wait for it.
     ///
     /// # Errors
-    /// Returns a [`ComponentError`] if a lane (thread of actors) has ended, because the process is ending.
+    /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a
+    /// start panicked there.
     pub async fn start(parts: TaskManagerParts) -> Result<Self, ComponentError> {
         let base = Base::start(parts.base, parts.retrieval).await?;
         let services = base.services.clone();
