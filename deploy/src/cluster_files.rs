@@ -26,11 +26,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
-    /// Id of the cluster: the text of the id file, or the configured one. Processes of other clusters are refused by
-    /// it.
+    /// Id of the cluster: the text of the id file, or the configured one; on YARN the application's id. Processes of
+    /// other clusters are refused by it.
     pub id: String,
-    /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without white
-    /// space around it; for an embedded cluster 32 random bytes that are in no file.
+    /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without
+    /// white space around it; on YARN those in the container's credentials, for an embedded cluster 32 random bytes
+    /// that are in no file.
     pub secret: Vec<u8>,
 }
 
