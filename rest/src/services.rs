@@ -55,7 +55,8 @@ pub struct RestSettings {
     pub version: String,
     /// Commit of this build, which `/overview` and `/config` show as Flink's.
     pub commit: String,
-    /// The options of this process for `/jobmanager/config`; secrets are masked already.
+    /// The options that are set for this process, without defaults, which `/jobmanager/config` shows; secrets are masked
+    /// already.
     pub configuration: Vec<ConfigurationEntry>,
     /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out`, or
     /// contain `.log.` or `.out.` (rotated ones); `None`: the process logs to its console only, the list is empty, and a

@@ -124,7 +124,8 @@ impl RestClient {
     pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
         self.get("/config").await
     }
-    /// Sends `GET /jobmanager/config`: the JobManager's options, secrets masked.
+    /// Sends `GET /jobmanager/config`: the options that are set for the JobManager that answers, secrets masked; defaults
+    /// are not listed.
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }

@@ -148,7 +148,8 @@ pub enum Noticed {
         job_id: JobId,
         /// State of the job; `None` if the Dispatcher does not know it.
         status: Option<JobStatus>,
-        /// Subtasks by state, while the job has not ended.
+        /// Number of subtasks by state, of an ended job by their last one; states without a subtask are left out. Empty if the Dispatcher
+        /// does not know the job.
         tasks: BTreeMap<ExecutionState, u32>,
     },
     /// An earlier leader answered at the published address of a new one: the address was published too soon.
