@@ -166,8 +166,9 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows, running or ended. A job whose JobMaster
-    /// does not answer within 2 s is shown as `INITIALIZING`. Refused with 503 while no Dispatcher leads.
+    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows: being stored, running, or ended and
+    /// still remembered. A job that is being stored, or whose JobMaster does not answer within 2 s, is shown as
+    /// `INITIALIZING`. Refused with 503 while no Dispatcher leads.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
@@ -392,8 +393,9 @@ impl RestClient {
     ///
     /// # Errors
     /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not
-    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large; otherwise as
-    /// every call.
+    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it
+    /// comes too slowly, 503 if too many uploads are under way, 507 if the endpoint's disk is full; otherwise as every
+    /// call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -432,8 +434,9 @@ impl RestClient {
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: from the answer on the cluster refuses new jobs; it cancels all its jobs, waits 30 s at most
-    /// for their ends, and ends. Refused with 503 while no Dispatcher leads.
+    /// Sends `DELETE /cluster`, which is answered at once: from the answer on the cluster refuses new jobs; it cancels all
+    /// its jobs, waits 30 s at most for their ends, and then its leading JobManager and its TaskManagers end. Standby
+    /// JobManagers are not told, and one of them may lead the empty cluster. Refused with 503 while no Dispatcher leads.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;
