@@ -69,7 +69,8 @@ pub struct RestSettings {
     pub log_page: Option<String>,
     /// Milliseconds between two refreshes of a page that shows the cluster; `/config` tells them to the page.
     pub refresh_interval_ms: u64,
-    /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it.
+    /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it. In either case a
+    /// request that a page of another site makes a browser send is refused with 403.
     pub access: Option<Access>,
     /// The reason why all requests for `/jars` and below (uploads, lists, plans, submissions, deletions) are refused with
     /// 403; `None`: they are allowed.

@@ -88,7 +88,8 @@ pub trait BlobWriter: Send {
     /// and kind. Returns its key. Content that the store already has is shared.
     ///
     /// # Errors
-    /// Returns [`BlobStoreError::WrongHash`] if the content has another hash, or the store's error; nothing of the upload remains.
+    /// Returns [`BlobStoreError::WrongHash`] if the content has another hash, or the store's error. Nothing of the upload remains, unless
+    /// the disk failed in the last step, which makes the blob's name durable: the blob may then be there.
     fn finish(
         self: Box<Self>,
         job: Option<JobId>,
