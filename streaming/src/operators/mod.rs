@@ -62,12 +62,8 @@ pub use windows::{
     TumblingProcessingTimeWindows, WindowAssigner, WindowFolding, WindowFunction, WindowStore,
 };
 
-use crate::{
-    batch::Batch,
-    seam::{StreamEvent, TaskError},
-    state::Slice,
-    types::Record,
-};
+pub use crate::seam::{Barrier, StreamEvent};
+use crate::{batch::Batch, seam::TaskError, state::Slice, types::Record};
 
 /// The error type of user code: any error that can be sent between threads; `?` converts to it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
