@@ -11,7 +11,13 @@ use crate::{
     time::WatermarkStrategy,
 };
 use model::ShipStrategy;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 const ODD: OutputTag<String> = OutputTag::new("odd");
 const LARGE: OutputTag<u64> = OutputTag::new("large");
@@ -459,6 +465,17 @@ fn an_operator_without_a_parallelism_has_that_of_its_chain() {
         numbers.discard();
     });
     assert_eq!(two_readers, ["sequence x3", "map -> discard x2", "discard x2"]);
+}
+
+#[test]
+fn a_key_function_that_returns_different_keys_for_a_record_is_named_as_the_cause() {
+    let error = failure(&built(2, |env| {
+        let calls = Arc::new(AtomicU64::new(0));
+        let key = move |_: &u64| calls.fetch_add(1, Ordering::Relaxed);
+        env.sequence(0..1_000).key_by_value(key).count().discard();
+    }));
+    let named = "does the key function return the same key each time it is called for a record?";
+    assert!(error.contains("'count'") && error.contains(named), "{error}");
 }
 
 #[test]
