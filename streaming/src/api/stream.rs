@@ -426,8 +426,11 @@ impl<T: Record> Stream<T> {
     }
 
     /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. `key` must return an equal key each
-    /// time it is called with equal records. For a computed key use [`Stream::key_by_value`]; if one method took both, every closure
-    /// would have to name its argument's type.
+    /// time it is called with equal records.
+    ///
+    /// For a computed key use [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
+    /// The compiler does not lead there: of `key_by(|n| n % 3)` it says that it expected a reference (E0308) and advises to borrow, and of
+    /// `key_by(|n| &(n % 3))` that a temporary value cannot be returned (E0515). Both mean `key_by_value(|n| n % 3)`.
     pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
     where
         K: Key,
