@@ -37,6 +37,8 @@ pub(crate) struct Builder {
     pub(crate) errors: Vec<BuildProgramError>,
     pub(crate) name: Option<String>,
     pub(crate) parallelism: Option<u32>,
+    /// True once the program has read the client's parallelism: what it declares may then depend on that number.
+    pub(crate) default_is_read: bool,
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) groups: BTreeMap<String, ResourceProfile>,
     pub(crate) options: BTreeMap<String, String>,

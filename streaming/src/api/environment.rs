@@ -50,9 +50,13 @@ impl Environment {
     }
 
     /// Returns the parallelism of operators that set none, as it is now: the value of the last [`Environment::set_parallelism`], else
-    /// the client's `parallelism.default`; the same in every process of the job.
+    /// the client's `parallelism.default`; the same in every process of the job. From the first call that returns the client's number,
+    /// an operator that sets just this number is chained to operators that set none: `map(..).set_parallelism(env.parallelism())` cuts no
+    /// chain. See [`Stream::set_parallelism`].
     pub fn parallelism(&self) -> u32 {
-        self.builder.borrow().parallelism.unwrap_or(self.settings.parallelism)
+        let mut builder = self.builder.borrow_mut();
+        builder.default_is_read |= builder.parallelism.is_none();
+        builder.parallelism.unwrap_or(self.settings.parallelism)
     }
 
     /// Sets the parallelism of operators that set none; takes precedence over the client's `parallelism.default`. The last call counts,

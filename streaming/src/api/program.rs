@@ -208,10 +208,11 @@ fn finish(
         text.trim().parse().map_err(|_| BuildProgramError::Invalid(why()))
     });
     let max_parallelism = max_parallelism.transpose()?;
+    let read = builder.default_is_read.then_some(inputs.parallelism);
     let plan = plan(&PlanInputs {
         nodes: &builder.nodes,
         parallelism: builder.parallelism.unwrap_or(inputs.parallelism),
-        set_parallelism: builder.parallelism,
+        known_parallelism: builder.parallelism.or(read),
         max_parallelism,
         groups: &builder.groups,
     })?;

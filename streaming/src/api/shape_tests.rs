@@ -11,7 +11,13 @@ use crate::{
     time::WatermarkStrategy,
 };
 use model::ShipStrategy;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 const ODD: OutputTag<String> = OutputTag::new("odd");
 const LARGE: OutputTag<u64> = OutputTag::new("large");
@@ -413,6 +419,63 @@ fn setting_the_same_parallelism_again_does_not_cut_a_chain() {
         env.sequence(0..9).discard().set_parallelism(2);
     });
     assert_eq!(of_the_job, ["sequence -> discard x2"]);
+}
+
+#[test]
+fn setting_the_parallelism_that_the_program_has_read_does_not_cut_a_chain() {
+    let names = |program: fn(&Environment)| -> Vec<String> {
+        let job = built(2, program);
+        job.graph().vertices.iter().map(|v| format!("{} x{}", v.name, v.parallelism)).collect()
+    };
+    let read = names(|env| {
+        let mapped = env.sequence(0..9).map(|n| n).set_parallelism(env.parallelism());
+        mapped.discard().set_parallelism(env.parallelism());
+    });
+    assert_eq!(read, ["sequence -> map -> discard x2"]);
+    let source_only = names(|env| {
+        env.sequence(0..9).set_parallelism(env.parallelism()).map(|n| n).discard();
+    });
+    assert_eq!(source_only, ["sequence -> map -> discard x2"]);
+    let another = names(|env| {
+        env.sequence(0..9).map(|n| n).set_parallelism(env.parallelism() + 1).discard();
+    });
+    assert_eq!(another, ["sequence x2", "map -> discard x3"]);
+    // The number that the program sets afterwards is the one that the operators before it get.
+    let set_later = names(|env| {
+        let read = env.parallelism();
+        env.set_parallelism(3);
+        env.sequence(0..9).map(|n| n).set_parallelism(read).discard().set_parallelism(3);
+    });
+    assert_eq!(set_later, ["sequence x3", "map x2", "discard x3"]);
+}
+
+#[test]
+fn an_operator_without_a_parallelism_has_that_of_its_chain() {
+    let widths = |program: fn(&Environment)| -> Vec<String> {
+        let job = built(2, program);
+        job.graph().vertices.iter().map(|v| format!("{} x{}", v.name, v.parallelism)).collect()
+    };
+    let one_reader = widths(|env| {
+        env.sequence(0..9).set_parallelism(3).map(|n| n).discard();
+    });
+    assert_eq!(one_reader, ["sequence -> map -> discard x3"]);
+    let two_readers = widths(|env| {
+        let numbers = env.sequence(0..9).set_parallelism(3);
+        numbers.map(|n| n).discard();
+        numbers.discard();
+    });
+    assert_eq!(two_readers, ["sequence x3", "map -> discard x2", "discard x2"]);
+}
+
+#[test]
+fn a_key_function_that_returns_different_keys_for_a_record_is_named_as_the_cause() {
+    let error = failure(&built(2, |env| {
+        let calls = Arc::new(AtomicU64::new(0));
+        let key = move |_: &u64| calls.fetch_add(1, Ordering::Relaxed);
+        env.sequence(0..1_000).key_by_value(key).count().discard();
+    }));
+    let named = "does the key function return the same key each time it is called for a record?";
+    assert!(error.contains("'count'") && error.contains(named), "{error}");
 }
 
 #[test]

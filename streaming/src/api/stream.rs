@@ -80,9 +80,26 @@ impl<T> Stream<T> {
         self.set("name", |node| node.name = Some(name.into()))
     }
 
-    /// Sets the number of the operator's subtasks, 1 to the maximum parallelism; by default [`Environment::parallelism`]. The build
-    /// fails for other numbers, and for any number but 1 if the operator can have one subtask only, such as a socket source. The
-    /// operator begins a chain, unless the program has set the same number for the chain before it.
+    /// Sets the number of the operator's subtasks, 1 to the maximum parallelism. The build fails for other numbers, and for any number
+    /// but 1 if the operator can have one subtask only, such as a socket source.
+    ///
+    /// An operator that sets no number has that of its chain, and one that begins a chain has [`Environment::parallelism`]. So
+    /// `sequence.set_parallelism(3).map(..)` has three subtasks of `map` as long as nothing else reads the sequence; with a second reader
+    /// both readers begin chains, and `map` has as many subtasks as the environment says. An operator that needs a number whatever else
+    /// the program does with its input sets it.
+    ///
+    /// An operator that sets a number begins a chain if the chain before it has another one. The number of a chain is the one that its
+    /// first operator sets, or the one of [`Environment::set_parallelism`]. Where the client's `parallelism.default` applies, the
+    /// operator begins a chain whatever that number is, so that the job's chains do not depend on it, unless the program has called
+    /// [`Environment::parallelism`].
+    ///
+    /// ```
+    /// # use streaming::Environment;
+    /// fn two_chains(env: &Environment) {
+    ///     let numbers = env.sequence(0..1_000).map(|n| n * n).set_parallelism(env.parallelism());
+    ///     numbers.print().set_parallelism(1);
+    /// }
+    /// ```
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         self.set("set_parallelism", |node| node.parallelism = Some(parallelism))
     }
@@ -409,8 +426,11 @@ impl<T: Record> Stream<T> {
     }
 
     /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. `key` must return an equal key each
-    /// time it is called with equal records. For a computed key use [`Stream::key_by_value`]; if one method took both, every closure
-    /// would have to name its argument's type.
+    /// time it is called with equal records.
+    ///
+    /// For a computed key use [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
+    /// The compiler does not lead there: of `key_by(|n| n % 3)` it says that it expected a reference (E0308) and advises to borrow, and of
+    /// `key_by(|n| &(n % 3))` that a temporary value cannot be returned (E0515). Both mean `key_by_value(|n| n % 3)`.
     pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
     where
         K: Key,

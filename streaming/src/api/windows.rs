@@ -43,6 +43,31 @@ pub struct WindowedStream<T, S, W> {
     lateness: Lateness<T>,
 }
 
+/// A stream whose records have keys. No type implements this trait: it carries the compiler's message for [`Stream::window`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a stream without keys has no windows",
+    label = "not a keyed stream",
+    note = "call `key_by(|record| &record.field)` or `key_by_value(|record| …)` before; `key_by_value(|_| ())` puts all records into the windows of one key, which one subtask processes"
+)]
+pub trait HasKeys {
+    /// The result of grouping the records.
+    type Windows;
+    /// Groups the records.
+    fn windows(&self) -> Self::Windows;
+}
+
+impl<T: Record> Stream<T> {
+    /// Cannot be called: it makes the compiler say that [`Stream::key_by`] comes before [`KeyedStream::window`].
+    #[doc(hidden)]
+    pub fn window<W>(&self, _assigner: W) -> <Self as HasKeys>::Windows
+    where
+        Self: HasKeys,
+    {
+        self.windows()
+    }
+}
+
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,

@@ -1,5 +1,5 @@
 //! Plans a job: turns declared nodes into vertices and edges. The program's text alone decides where a chain ends; the
-//! configuration changes parallelisms, never the shape of the graph.
+//! configuration changes parallelisms, and the shape of the graph only as far as the program has read it.
 
 use super::draft::{NodeDraft, Read, Route};
 use crate::{seam::BuildProgramError, state::default_max_parallelism};
@@ -15,9 +15,9 @@ pub(crate) struct PlanInputs<'a> {
     pub(crate) nodes: &'a [NodeDraft],
     /// The parallelism of operators that set none: the program's, else `parallelism.default`.
     pub(crate) parallelism: u32,
-    /// The parallelism that the program sets for all operators. Unlike `parallelism.default` it is part of the program's text, so
-    /// that chains may depend on it.
-    pub(crate) set_parallelism: Option<u32>,
+    /// The parallelism of operators that set none, if the program knows it: because it sets it, or because it has read the client's
+    /// `parallelism.default`. Chains may depend on this number only; every process of the job has the same one.
+    pub(crate) known_parallelism: Option<u32>,
     /// The maximum parallelism of all operators; `None` if neither client nor program sets it.
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) groups: &'a BTreeMap<String, ResourceProfile>,
@@ -108,10 +108,10 @@ fn operator_id(text: &str) -> OperatorId {
 /// Returns for every node the index of the node that its chain begins with.
 fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
     let drafts = inputs.nodes;
-    // The parallelism that the program's text gives to the chain that begins with a node.
+    // The parallelism that the program knowingly gives to the chain that begins with a node.
     let of_chain = |head: usize| {
         let draft = drafts.get(head)?;
-        draft.parallelism.or(draft.single.then_some(1)).or(inputs.set_parallelism)
+        draft.parallelism.or(draft.single.then_some(1)).or(inputs.known_parallelism)
     };
     let mut consumers = vec![0_usize; drafts.len()];
     for read in drafts.iter().flat_map(|draft| &draft.reads).filter(|read| read.side.is_none()) {

@@ -90,8 +90,9 @@ impl Environment {
         self.source_without_times("collection", source)
     }
 
-    /// Creates a stream of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded. With n subtasks,
-    /// subtask i emits every n-th number, from the i-th on (counted from 0). See [`SequenceSource`].
+    /// Creates a stream of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded. A bounded range never
+    /// emits `u64::MAX` itself, even if it is written as `..=u64::MAX`; an unbounded one ends after it. With n subtasks, subtask i emits
+    /// every n-th number, from the i-th on (counted from 0). See [`SequenceSource`].
     pub fn sequence(&self, range: impl RangeBounds<u64>) -> Stream<u64> {
         self.source_without_times("sequence", SequenceSource::new(range))
     }

@@ -25,9 +25,10 @@ use thiserror::Error;
 /// fail the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
-    /// A record's key belongs to a key group of another subtask: the exchange or a snapshot is wrong.
+    /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
+    /// subtask, and usually it has returned different keys; otherwise the exchange or a snapshot is wrong.
     #[error(
-        "a record of key group {group} came to the subtask that owns groups {first} to {end} (exclusive)"
+        "a record of key group {group} came to the subtask that owns groups {first} to {end} (exclusive): does the key function return the same key each time it is called for a record?"
     )]
     NotOwned {
         /// The key's group.

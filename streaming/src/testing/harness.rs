@@ -178,6 +178,11 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
 
 /// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
 /// After an error the test must not be used again. A panic of the operator or its function reaches the test; in a task it is an error.
+///
+/// The order of the calls is not checked, so a test can do what no task does. A record behind [`OperatorHarness::end_of_input`] is
+/// processed like any other, but the final watermark has passed: it is late for windows of event time, and the timers of processing
+/// time are over. A watermark that goes back is passed on as it is, so that [`OperatorHarness::last_watermark`] returns it; keyed
+/// functions and windows keep to the greatest one that they have seen.
 pub struct OperatorHarness<T, Op: Operator<T>> {
     link: Link<T, Op>,
     pub(super) host: Arc<Host>,
@@ -216,7 +221,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.work_off()
     }
     /// Passes in a watermark: no record with an event time of at most `ms` milliseconds since 1970 follows. The timers and windows that
-    /// it makes due fire before the return.
+    /// it makes due fire before the return. A task's watermarks never go back, and one that does makes nothing due, see
+    /// [`OperatorHarness`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -235,7 +241,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.host.set_clock(ms);
         Ok(())
     }
-    /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it.
+    /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it. In a
+    /// task nothing follows but the final checkpoint; what a test pushes all the same is processed, see [`OperatorHarness`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.

@@ -292,6 +292,30 @@ fn the_last_number_there_is_comes_from_a_sequence_without_an_end() {
     let outcome = crate::api::tests::run(&job);
     let last = [u64::MAX - 1, u64::MAX].map(|n| n.to_string());
     assert_eq!(crate::api::tests::lines(&outcome), last);
+    let job = crate::api::tests::built(1, |env| {
+        env.sequence(u64::MAX - 1..=u64::MAX).collect();
+    });
+    let bounded = crate::api::tests::lines(&crate::api::tests::run(&job));
+    assert_eq!(bounded, [(u64::MAX - 1).to_string()], "as the description of the method says");
+}
+
+#[test]
+fn what_no_task_passes_in_is_passed_on_as_the_description_says() {
+    let windows = crate::operators::TumblingEventTimeWindows::of(Duration::from_millis(10));
+    let mut test = key_by_value(|n: &u64| n % 2).window(windows).count().open().unwrap();
+    test.push_at(2, 5).unwrap();
+    test.watermark(20).unwrap();
+    assert_eq!(test.output(), [(0, 1)]);
+    test.watermark(3).unwrap();
+    assert_eq!(test.last_watermark(), Some(3), "it is passed on as it is");
+    test.push_at(2, 6).unwrap();
+    test.end_of_input().unwrap();
+    assert_eq!(test.output(), [], "the record is late by the greatest watermark");
+
+    let mut map = operator(Map::new(|n: u64| n * 10)).open().unwrap();
+    map.end_of_input().unwrap();
+    map.push(4).unwrap();
+    assert_eq!(map.output(), [40]);
 }
 
 /// Hands numbers on in pairs.

@@ -26,7 +26,7 @@ impl<K> Context<'_, K> {
         self.key
     }
     /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` if the record has
-    /// no event time.
+    /// no event time. A timer that depends on it needs it in a variable first, see [`Context::timers`].
     pub fn timestamp(&self) -> Option<i64> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
@@ -35,7 +35,17 @@ impl<K> Context<'_, K> {
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
-    /// Returns the service that sets and deletes timers of this key.
+    /// Returns the service that sets and deletes timers of this key. It borrows the context mutably: read what a timer depends on into a
+    /// variable before the call. `ctx.timers().event_time(ctx.timestamp()..)` does not compile (E0502).
+    ///
+    /// ```
+    /// # use streaming::operators::{BoxError, Context};
+    /// # fn after_ten_seconds(ctx: &mut Context<'_, String>) -> Result<(), BoxError> {
+    /// let at = ctx.timestamp().ok_or("a record without an event time")?;
+    /// ctx.timers().event_time(at + 10_000);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timers(&mut self) -> TimerService<'_, K> {
         TimerService { timers: self.timers, key: self.key, at: self.at }
     }
