@@ -30,8 +30,8 @@ pub(crate) struct Tasks {
     added: Notify,
 }
 
-/// The interval at which long steps are looked for: a step that lasts through one interval ends after the record at
-/// work.
+/// The interval at which long steps are looked for if no task asks for a shorter one: a step that lasts through one interval ends
+/// after the record at work.
 const LONG_STEP: Duration = Duration::from_millis(50);
 /// The maximum time that the search for long steps keeps a table without tasks alive.
 const REST: Duration = Duration::from_secs(1);
@@ -182,13 +182,12 @@ impl Tasks {
     }
 }
 
-/// Interrupts steps that last longer than [`LONG_STEP`], so that a task of slow records sends its output in time.
-/// Sleeps while there are no tasks.
+/// Interrupts steps that last longer than [`LONG_STEP`], or than a shorter time that a task asks for, so that a task of slow
+/// records sends its output in time. Sleeps while there are no tasks.
 async fn end_long_steps(tasks: Weak<Tasks>) {
-    let mut tick = tokio::time::interval(LONG_STEP);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut pause = LONG_STEP;
     loop {
-        tick.tick().await;
+        tokio::time::sleep(pause).await;
         let Some(tasks) = tasks.upgrade() else { return };
         let running = tasks.all();
         if running.is_empty() {
@@ -199,7 +198,8 @@ async fn end_long_steps(tasks: Weak<Tasks>) {
                 () = tokio::time::sleep(REST) => {}
             }
         }
-        running.iter().for_each(|task| task.end_long_step());
+        let next = running.iter().map(|task| task.end_long_step()).min();
+        pause = next.unwrap_or(LONG_STEP).min(LONG_STEP);
     }
 }
 

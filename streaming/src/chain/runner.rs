@@ -95,6 +95,7 @@ impl ChainTask {
         let timeout = self.shared.duration_option(&BUFFER_TIMEOUT, BUFFER_TIMEOUT_DEFAULT)?;
         self.buffer_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.linger_ms = self.buffer_timeout_ms.min(LINGER_MS);
+        self.shared.interrupt.set_longest_step(self.buffer_timeout_ms);
         Ok(())
     }
 
@@ -295,6 +296,8 @@ impl Subtask for ChainTask {
         if self.over {
             return Ok(Progress::Finished);
         }
+        // Without a buffer timeout each record of a source, and what comes of each batch of an input, is sent before the next one.
+        let budget = if self.buffer_timeout_ms == 0 { budget.min(1) } else { budget };
         self.guard(|task| {
             let progress = task.advance(budget)?;
             task.write_snapshots(progress)
@@ -389,6 +392,8 @@ mod tests {
         /// The chain has ended after its next step, its output is full, and this many records are left in a side output.
         left: Option<u32>,
         full: bool,
+        /// The number of records of which the last step was told to take so many.
+        budget: usize,
         /// The results of steps, the last one first; [`Progress::Starved`] after the last one.
         steps: Vec<Progress>,
         passed: Vec<PassedBarrier>,
@@ -429,8 +434,9 @@ mod tests {
         fn open(&mut self) -> Result<(), TaskError> {
             Ok(())
         }
-        fn step(&mut self, _budget: usize) -> Result<Progress, TaskError> {
+        fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
             let mut answers = self.0.lock().unwrap();
+            answers.budget = budget;
             if let Some(progress) = answers.steps.pop() {
                 return Ok(progress);
             }
@@ -528,6 +534,37 @@ mod tests {
         let task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
         AtomicU64::fetch_add(&task.shared.counters.records_out, 1, Ordering::Relaxed);
         (task, answers)
+    }
+
+    #[test]
+    fn without_a_buffer_timeout_a_step_takes_one_record_and_with_a_short_one_it_is_looked_at_soon()
+    {
+        for (timeout, budget, look_ms) in [
+            ("0 ms", 1, 1),
+            ("1 ms", 4_096, 1),
+            ("20 ms", 4_096, 10),
+            ("100 ms", 4_096, 50),
+            ("1 s", 4_096, 50),
+        ] {
+            let answers = Arc::new(Mutex::new(Answers::default()));
+            let interrupt = crate::Interrupt::default();
+            let context = crate::testing::context(
+                (0, 1),
+                [(BUFFER_TIMEOUT[1].into(), timeout.into())].into_iter().collect(),
+                interrupt.clone(),
+                Arc::new(Recording(answers.clone())),
+            );
+            let head = Box::new(Waiting(answers.clone()));
+            let mut task = ChainTask::new(head, context.shared().clone(), "test".into());
+            task.open().unwrap();
+            answers.lock().unwrap().steps = vec![Progress::Busy; 2];
+            for _ in 0..2 {
+                task.step(4_096).unwrap();
+            }
+            assert_eq!(answers.lock().unwrap().budget, budget, "{timeout}");
+            assert_eq!(answers.lock().unwrap().flushes == 2, timeout == "0 ms", "{timeout}");
+            assert_eq!(interrupt.look_every(), Duration::from_millis(look_ms), "{timeout}");
+        }
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct SourceHead<R: SourceReader> {
     closed: bool,
     /// The interval at which the watermark generators are asked while no records come; `None`: they are not asked then.
     ask_every: Option<Duration>,
+    /// The number of records that the last call of the reader was told to read, if it found none.
+    unused: Option<usize>,
 }
 
 /// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
@@ -93,6 +95,7 @@ impl<R: SourceReader> SourceHead<R> {
             ended: false,
             closed: false,
             ask_every: None,
+            unused: None,
         })
     }
 
@@ -312,12 +315,16 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if self.out.chain().is_full() {
             return Ok(Progress::Blocked);
         }
-        let most = budget.min(BATCH_RECORDS).min(self.out.chain().most_at_once());
+        // A chain that is asked again and again without records in between would take more and more at once.
+        let asked = self.unused.take().unwrap_or_else(|| self.out.chain().most_at_once());
+        let most = budget.min(BATCH_RECORDS).min(asked);
         let Self { reader, out, context, requests, .. } = self;
         out.set_clock(|| context.now_unix_ms());
         let read = reader.poll_next(most, out, &mut ReaderContext::new(context, requests));
         let read = read.map_err(|error| failure(context, error))?;
         self.out.pass_pending();
+        let found_none = read == ReadProgress::Waiting && !self.out.chain().holds_records();
+        self.unused = found_none.then_some(asked);
         self.out.collector().flush()?;
         if !self.requests.messages.is_empty() {
             self.poll_enumerator(false);

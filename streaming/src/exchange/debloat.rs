@@ -16,13 +16,15 @@ use tokio::time::Instant;
 /// Share of a channel without a bound, in records.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 /// Share of a channel that a producer assumes before it has heard of its consumer.
-pub(super) const FIRST_SHARE: u32 = 256;
+pub(super) const FIRST_SHARE: u32 = 16;
 
-/// Records that wait for a consumer in all channels together before its rate is known. If a record takes a millisecond, two
-/// seconds pass before a barrier behind them; if it takes 10 ns, the bound is gone after 10 ms.
-const FIRST_RECORDS: f64 = 2048.0;
+/// Records that wait in a gate, in all channels together, before the consumer's rate is known. If a record takes 50 ms, 6.4 seconds
+/// pass before a barrier behind them; if it takes 10 ns, the bound is gone after 10 ms.
+const FIRST_RECORDS: f64 = 128.0;
 /// Number of batches in a share.
 const BATCHES: u32 = 8;
+/// Share from which on elements may come without a grant.
+pub(super) const OVERDRAFT_SHARE: u32 = 256;
 /// Share from which on no bound is needed: half of it are more full batches than a channel takes anyway.
 const SHARE_MAX: f64 = 2.0 * CHANNEL_ELEMENTS_MAX as f64 * 1024.0;
 /// Time of work after which older measurements count for 1/e.
@@ -99,7 +101,8 @@ impl Debloat {
             past: Amount {
                 seconds: target.unwrap_or(0.0),
                 records: FIRST_RECORDS,
-                batches: FIRST_RECORDS / 32.0,
+                // So many that a whole share waits in the gate, in batches as large as the producers make them by that share.
+                batches: 2.0 * (channels.max(1) as f64 * f64::from(BATCHES)).min(FIRST_RECORDS),
             },
             sample: Amount::default(),
             sample_records: 0.0,
@@ -210,6 +213,17 @@ mod tests {
         assert_eq!(fast, Bounds::NONE, "10 million records per second");
         let slow = work(&mut debloat, &mut at, Duration::from_secs(2), Duration::from_millis(10));
         assert!((11..=14).contains(&slow.share), "100 records per second: {slow:?}");
+    }
+
+    #[test]
+    fn before_the_rate_is_known_few_records_wait_in_a_gate_however_few_channels_it_has() {
+        for channels in [1, 2, 8, 32, 100, 256] {
+            let Bounds { share, elements } =
+                Debloat::new(Some(Duration::from_secs(1)), channels).bounds();
+            let waits = batch_records(share) * elements as usize * channels;
+            // One element of each channel always passes.
+            assert!(waits <= channels.max(128), "{channels} channels: {waits} records in the gate");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::{
     connection::LinkIn,
-    debloat::{FIRST_SHARE, UNBOUNDED},
+    debloat::{FIRST_SHARE, OVERDRAFT_SHARE, UNBOUNDED},
     gate::{CHANNEL_ELEMENTS_MAX, Gate, GateState, Wake},
     parcel::{PARCEL_BYTES_MAX, PARCEL_OVERHEAD, Parcel, encoded_weight},
 };
@@ -191,7 +191,7 @@ impl GateState {
     /// Returns the bytes of a channel that may wait without a grant. They are many elements if these have few records each, so that
     /// a slow consumer's producers announce all of theirs.
     fn overdraft_max(&self) -> u64 {
-        if self.bounds().share < FIRST_SHARE { 0 } else { OVERDRAFT }
+        if self.bounds().share < OVERDRAFT_SHARE { 0 } else { OVERDRAFT }
     }
 
     /// Records a producer's announcement. Fails if it announces an element that is too large.

@@ -71,7 +71,7 @@ pub struct OverLimit {
     pub used: u64,
     /// The limit of `used`, in bytes.
     pub limit: u64,
-    /// The part of `used`, in bytes, that the task at fault holds; `None` if no task is at fault.
+    /// The part of `used`, in bytes, that the task at fault holds, at most `used`; `None` if no task is at fault.
     pub of_task: Option<u64>,
 }
 
@@ -159,7 +159,9 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
         }
         let since = *self.over_since.get_or_insert(now);
         let largest = self.largest(usage, exempt);
-        let over = |of_task| OverLimit { used, limit, of_task };
+        // The account of a task is read at another moment than the total, and a batch that it fills may count as the exchange's.
+        let over =
+            |held: Option<u64>| OverLimit { used, limit, of_task: held.map(|held| held.min(used)) };
         let end = |largest: Option<(K, u64)>| match largest {
             Some((task, bytes)) => Verdict::End { task: Some(task), over: over(Some(bytes)) },
             None => Verdict::End { task: None, over: over(None) },

@@ -47,6 +47,18 @@ fn the_largest_task_fails_with_what_was_used_and_allowed() {
 }
 
 #[test]
+fn a_failure_names_no_task_as_the_holder_of_more_than_was_used() {
+    let mut usage = of(vec![task(1, 900, Stage::Working)]);
+    usage.network = 250 * MIB;
+    let (_, why) = failed(limit().look(ms(0), &usage));
+    assert_eq!(why, "used 650m of 640m (taskmanager.memory.task.size), 650m of it in this task");
+    usage.tasks[0].held += i64::try_from(100 * MIB).unwrap();
+    usage.total += 100 * MIB;
+    let (_, why) = ended(limit().look(ms(0), &usage));
+    assert_eq!(why, "used 750m of 640m (taskmanager.memory.task.size), 750m of it in this task");
+}
+
+#[test]
 fn nothing_happens_up_to_the_limit() {
     let usage = of(vec![task(1, 640, Stage::Working)]);
     let mut limit = limit();

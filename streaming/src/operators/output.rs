@@ -405,6 +405,11 @@ impl<T: Record> Collector<T> {
         self.failure.is_some() || self.events_wait() || self.next.full() || self.sides.full()
     }
 
+    /// Returns true if records were emitted that are not handed on yet.
+    pub(crate) fn holds_records(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
     /// Returns how many records to process at once.
     pub(crate) fn most_at_once(&self) -> usize {
         self.next.most_at_once()

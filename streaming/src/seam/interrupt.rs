@@ -6,9 +6,13 @@ use std::{
     fmt::Debug,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
+
+/// The maximum interval in milliseconds at which the host looks for long steps.
+const LOOK_MS: u64 = 50;
 
 /// A running task as a call of a function sees it that emits more than its consumer takes: the call waits for room.
 pub(crate) trait RunningTask: Debug + Send + Sync {
@@ -34,6 +38,8 @@ struct Flags {
     task: OnceLock<Box<dyn RunningTask>>,
     /// True while a call must not wait.
     hurries: AtomicBool,
+    /// The milliseconds by which the interval of the host's looks for a long step is shorter than [`LOOK_MS`].
+    look_earlier_ms: AtomicU64,
 }
 
 impl Interrupt {
@@ -81,6 +87,15 @@ impl Interrupt {
     /// Sets whether calls must not wait. Called by the task's thread.
     pub(crate) fn set_hurries(&self, hurries: bool) {
         self.0.hurries.store(hurries, Ordering::Relaxed);
+    }
+    /// Sets for how long a step should last at most. The host looks for long steps at half of that interval, between 1 and 50 ms.
+    pub(crate) fn set_longest_step(&self, longest_ms: u64) {
+        let every = (longest_ms / 2).clamp(1, LOOK_MS);
+        self.0.look_earlier_ms.store(LOOK_MS - every, Ordering::Relaxed);
+    }
+    /// Returns the interval at which the host looks whether a step lasts: one that lasts through an interval is interrupted.
+    pub(crate) fn look_every(&self) -> Duration {
+        Duration::from_millis(LOOK_MS - self.0.look_earlier_ms.load(Ordering::Relaxed))
     }
     /// Returns true if the task was told to stop.
     pub(crate) fn is_for_good(&self) -> bool {

@@ -12,9 +12,10 @@ use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
     batch::Batch,
-    chain::{Head, NoConsumer, SourceHead},
+    chain::{EdgeWriter, Head, NoConsumer, RoundRobin, SourceHead},
     harness::Harness,
     operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
+    seam::{Element, OutputPort},
     state::fixtures,
     testing,
     time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
@@ -1107,6 +1108,72 @@ impl SourceReader for Closing {
     fn close(&mut self) {
         *self.0.lock().unwrap() += 1;
     }
+}
+
+/// A reader that finds nothing in its first ten calls, and notes how many records each call may read.
+struct Late(Arc<Mutex<Vec<usize>>>);
+
+impl SourceReader for Late {
+    type Record = u64;
+    type Split = Log;
+    fn poll_next(
+        &mut self,
+        most: usize,
+        out: &mut ReaderOutput<u64>,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
+        let mut calls = self.0.lock().unwrap();
+        calls.push(most);
+        if calls.len() <= 10 {
+            return Ok(ReadProgress::Waiting);
+        }
+        out.extend(0..most as u64);
+        Ok(ReadProgress::More)
+    }
+    fn add_splits(&mut self, _: Vec<Log>, _: &mut ReaderContext<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {}
+    fn snapshot_state(&mut self, _: u64) -> Result<Vec<Log>, BoxError> {
+        Ok(Vec::new())
+    }
+}
+
+/// A port of one channel that takes everything, and whose consumer is not there yet.
+struct Wide;
+
+impl OutputPort for Wide {
+    fn channels(&self) -> usize {
+        1
+    }
+    fn try_send(&mut self, _: usize, _: Element) -> Result<(), Element> {
+        Ok(())
+    }
+    fn writable(&mut self) -> bool {
+        true
+    }
+    fn batch_records(&self, _: usize) -> Option<usize> {
+        None
+    }
+}
+
+#[test]
+fn a_reader_that_had_to_wait_does_not_begin_with_a_large_batch() {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let context = OperatorContext::for_tests(0, 1);
+    let next = EdgeWriter::new(
+        Box::new(Wide),
+        Box::new(RoundRobin::new(0)),
+        Arc::default(),
+        crate::Interrupt::default(),
+    );
+    let reader = Ok(Late(calls.clone()));
+    let mut head = SourceHead::new(reader, false, None, Box::new(next), context).unwrap();
+    head.open().unwrap();
+    for _ in 0..12 {
+        head.step(4_096).unwrap();
+    }
+    assert_eq!(*calls.lock().unwrap(), [32; 12]);
 }
 
 /// An operator that fails when it is closed.

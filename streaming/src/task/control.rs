@@ -11,9 +11,12 @@ use crate::{
     seam::{TaskCounters, TaskError},
 };
 use model::{ExecutionAttemptId, ExecutionState, FailureCause};
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 /// Receives the states of all tasks of one program host. The host implements it and reports the states to its TaskManager.
@@ -187,15 +190,16 @@ impl TaskControl {
     }
 
     /// Interrupts a step that has lasted since the last call, so that it ends after its current record and the task looks at its timers
-    /// and sends partly filled batches. Also wakes the receivers of the task's output whose wake-ups the task has put off. The host calls
-    /// this every 50 ms.
-    pub fn end_long_step(&self) {
+    /// and sends partly filled batches. Also wakes the receivers of the task's output whose wake-ups the task has put off. Returns the
+    /// time after which the host is to call this again: 50 ms, or half of the job's buffer timeout if that is shorter, at least 1 ms.
+    pub fn end_long_step(&self) -> Duration {
         let steps = self.steps.load(Ordering::Relaxed);
         if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
             // The flag is raised without waking the thread: a parked task has nothing to look at.
             self.signal.interruption().raise();
         }
         self.owed.give();
+        self.signal.interruption().look_every()
     }
 
     /// Remembers a sleeper that is woken at the end of the step.

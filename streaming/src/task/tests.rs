@@ -395,7 +395,9 @@ fn a_step_that_lasts_is_asked_to_end_and_a_new_one_is_not() {
         Ok(left.recv().unwrap())
     }));
     entered.recv_timeout(PATIENCE).unwrap();
-    rig.control.end_long_step();
+    interrupt.set_longest_step(30);
+    let next = rig.control.end_long_step();
+    assert_eq!(next, Duration::from_millis(15), "a step lasts for two looks at most");
     assert!(!interrupt.is_raised(), "it has just begun");
     rig.control.end_long_step();
     assert!(interrupt.is_raised());

@@ -230,3 +230,70 @@ fn a_consumer_slower_than_a_record_per_second_still_gets_one_after_the_other() {
         assert!(barrier <= minute / 12 * 4 * PRODUCERS, "{barrier:?}");
     });
 }
+
+/// A record takes as long as the call of a slow service.
+const SLOWEST: Duration = Duration::from_millis(50);
+
+/// Two producers of two consumers in one process, whose channels are full before anything was taken. Returns the records that each
+/// consumer has to take until it has the barriers that follow, and the time for that.
+async fn before_the_rate_is_known(options: ExchangeOptions) -> Vec<(usize, Duration)> {
+    let exchange = Exchange::new(options, None, Handle::current());
+    let both = [&exchange, &exchange];
+    let mut inputs: Vec<_> = (0..2)
+        .map(|n| exchange.open_input(&task(2, n), vec![input(1, ShipStrategy::Hash, &both)]))
+        .collect();
+    let writer = |subtask| {
+        let port = exchange.open_output(&task(1, subtask), output(1, ShipStrategy::Hash, 2));
+        let first = Box::new(RoundRobin::new(subtask as usize));
+        EdgeWriter::new(port, first, Arc::new(TaskCounters::default()), Interrupt::default())
+    };
+    let mut writers: Vec<EdgeWriter<u64>> = (0..2).map(writer).collect();
+    let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
+    let fill = |writers: &mut Vec<EdgeWriter<u64>>| {
+        for writer in writers {
+            writer.flush(false).unwrap();
+            while !writer.full() {
+                let most = writer.most_at_once();
+                writer.batch(&mut Batch::from(vec![7; most])).unwrap();
+            }
+        }
+    };
+    fill(&mut writers);
+    let mut taken = Vec::new();
+    for writer in &mut writers {
+        writer.event(StreamEvent::Barrier(barrier)).unwrap();
+    }
+    for input in &mut inputs {
+        let began = VirtualInstant::now();
+        let (mut records, mut barriers) = (0, 0);
+        while barriers < 2 {
+            match input.poll() {
+                Polled::Element { element: Element::Batch(batch), .. } => {
+                    records += batch.len();
+                    advance(SLOWEST * u32::try_from(batch.len()).unwrap()).await;
+                }
+                Polled::Element { channel, .. } => {
+                    input.pause(channel, true);
+                    barriers += 1;
+                }
+                Polled::Empty | Polled::Finished => {}
+            }
+            for writer in &mut writers {
+                writer.flush(false).unwrap();
+            }
+        }
+        taken.push((records, began.elapsed()));
+    }
+    taken
+}
+
+#[test]
+fn few_records_wait_for_a_consumer_that_takes_50_ms_for_each_before_its_rate_is_known() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().unwrap().block_on(async {
+        for (records, took) in before_the_rate_is_known(options(64 << 20)).await {
+            assert!(records <= 256, "{records} records waited");
+            assert!(took <= Duration::from_secs(13), "{took:?}");
+        }
+    });
+}
