@@ -79,7 +79,7 @@ pub enum Death {
     EndProcess(String),
     /// The shell withdraws and stands for leadership again; the next leader gets a new session.
     LeadAgain,
-    /// Nothing happens, because the leader's work was done: the shell goes on without a leader.
+    /// Nothing happens, because the leader's work was done: the shell goes on without a leader until the next grant.
     Ignore,
 }
 

@@ -251,8 +251,8 @@ pub enum Leadership {
     /// The component is led under this session from now on. The contender starts its leader, then confirms it by
     /// [`LeaderElection::confirm`], which publishes the leader's address.
     Granted(LeaderSession),
-    /// The session has ended, because the process lost its lease or the contender withdrew. The contender stops
-    /// everything that it had started under the session.
+    /// The session has ended, because the process lost its lease or the election service stops. The contender stops
+    /// everything that it had started under the session. Not sent to a contender that has withdrawn.
     Revoked(LeaderSession),
 }
 
@@ -280,7 +280,7 @@ pub trait LeaderElection: Send + Sync {
 /// The reason why a confirmation of a leadership, by which its leader's address is published, did not succeed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfirmError {
-    /// The session does not lead any more.
+    /// The session does not lead (any more), or another process made the call; nothing was published.
     #[error(transparent)]
     NotLeader(#[from] NotLeader),
     /// The election service did not answer; the address may have been published all the same, and the call may be

@@ -16,8 +16,9 @@ pub enum ConfError {
         /// Message of the system.
         why: String,
     },
-    /// The file is not YAML, or YAML that is not accepted: aliases, more than 1 MiB, more than 32 levels, keys above
-    /// 1 KiB.
+    /// The file `flott.yaml`, or a text given as one, is not YAML, or YAML that is not accepted: it is no mapping of keys to values,
+    /// has a second document, aliases, lists of anything but plain values, empty keys, keys above 1 KiB, more than 32 levels or more
+    /// than 1 MiB.
     #[error("{place}: {why}")]
     Yaml {
         /// Place of the fault: file, and line where it is known.
@@ -40,7 +41,7 @@ pub enum ConfError {
     /// what to use. Such a setting is an error and is not ignored.
     #[error("option '{key}' ({place}) does not exist in Flott: {instead}")]
     Refused {
-        /// Key as it was written.
+        /// Key as it was written, cut after 200 characters.
         key: String,
         /// Place of the setting: file and line, environment variable or command line.
         place: String,
@@ -70,7 +71,8 @@ pub enum ConfError {
         /// Place of the second setting, in the same form.
         second: String,
     },
-    /// The text after `-D` on the command line is not `KEY=VALUE`, or its key is empty; holds that text.
+    /// The text after `-D` on the command line is not `KEY=VALUE`, or its key is empty; holds that text. Made by the command-line
+    /// programs; no function of this crate returns it.
     #[error("'{0}' is not KEY=VALUE")]
     NotAPair(String),
     /// The library that merges the layers failed, which is a fault of Flott; holds its message.

@@ -49,8 +49,8 @@ impl LoadSources {
         Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
     }
 
-    /// Returns the directory of `flott.yaml`: `config_dir`, else the value of `FLOTT_CONF_DIR`; `None` if neither is given.
-    /// Whether the directory exists is not checked.
+    /// Returns the directory of `flott.yaml`: `config_dir`, else the value of `FLOTT_CONF_DIR` in `env`; `None` if neither is given (an
+    /// empty value counts as none). Whether the directory exists is not checked.
     pub fn directory(&self) -> Option<PathBuf> {
         let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
         self.config_dir.clone().or_else(|| named().map(PathBuf::from))
@@ -94,8 +94,8 @@ impl Options {
         Self::merge([file, environment, overrides])
     }
 
-    /// Makes options from settings as texts by key, such as those of `Options::to_map` in another process. Of two
-    /// settings of one option the later one counts. Their place in errors is `given`.
+    /// Makes options from settings as texts by key, such as those of `Options::to_map` in another process. Of two settings of one
+    /// key the later one counts; of one option under two names, the one under its own name. Their place in errors is `given`.
     ///
     /// # Errors
     /// Returns `ConfError::Unknown`, `ConfError::Refused` or `ConfError::Invalid` for the first setting that is not
@@ -233,16 +233,17 @@ impl Options {
         self.entries.iter().map(pair).collect()
     }
 
-    /// Returns the settings that shape a job's graph when it is built, as texts by key: those under `pipeline.` and
-    /// `execution.checkpointing.`. A program's own options override them.
+    /// Returns those settings of these options (a cluster's) that shape a job's graph when it is built, as texts by key: all under
+    /// `pipeline.` and `execution.checkpointing.`; defaults are not among them. A program's own options override them.
     pub fn shaping(&self) -> BTreeMap<String, String> {
         let mut shaping = self.to_map();
         shaping.retain(|key, _| SHAPING.iter().any(|prefix| key.starts_with(prefix)));
         shaping
     }
 
-    /// Returns all settings as texts by key, for logs and REST, with `******` for the values of secrets; defaults are
-    /// not among them.
+    /// Returns all settings as texts by key, for logs and REST; defaults are not among them. `******` stands for the values of options
+    /// declared as secret, and of keys under `program.` and of families that contain `password`, `secret`, `token`, `apikey`, `api-key`,
+    /// `credential` or `access-key`.
     pub fn to_masked_map(&self) -> BTreeMap<String, String> {
         let mut map = self.to_map();
         for (key, text) in &mut map {

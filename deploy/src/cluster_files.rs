@@ -26,11 +26,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
-    /// Id of the cluster: the text of the id file, or the configured one. Processes of other clusters are refused by
-    /// it.
+    /// Id of the cluster: the text of the id file, or the configured one; on YARN the application's id. Processes of
+    /// other clusters are refused by it.
     pub id: String,
-    /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without white
-    /// space around it; for an embedded cluster 32 random bytes that are in no file.
+    /// The secret that only the cluster's processes know: the bytes of the secret file's text (at least 8), without
+    /// white space around it; on YARN those in the container's credentials, for an embedded cluster 32 random bytes
+    /// that are in no file.
     pub secret: Vec<u8>,
 }
 
@@ -70,7 +71,8 @@ pub enum ClusterFilesError {
         /// A description of what is wrong.
         why: String,
     },
-    /// Reading, writing or making the file or its folder failed, with the system's error.
+    /// Reading, writing or making the file or its folder failed, or the content is not UTF-8; with the system's
+    /// error.
     #[error("{path}: {source}")]
     Io {
         /// Path of the file concerned.
@@ -123,7 +125,8 @@ impl ClusterFiles {
         make_absent(&self.secret, || hex(&platform.random_bytes::<SECRET_BYTES>()))
     }
 
-    /// Reads the id and the secret, and waits up to `wait` for each of the files that is not there yet. Writes nothing.
+    /// Reads the id and the secret, one after the other, and waits up to `wait` for each of the files that is not
+    /// there yet. Writes nothing.
     ///
     /// # Errors
     /// Returns [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if a file cannot be read

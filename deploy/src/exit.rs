@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// 64 for wrong usage or options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exit {
-    /// The process did what it was asked to do; also if the job was cancelled, and if a JobManager or TaskManager was told to
-    /// stop by a signal. Exit code 0.
+    /// The process did what it was asked to do; also if the job was cancelled, if a program printed its help, and if a
+    /// JobManager or TaskManager was told to stop by a signal or the ResourceManager released the TaskManager. Exit code 0.
     Success,
     /// A role could not start (ports, files, stores), or a client's command failed: no cluster is reached, the request is
     /// refused, a savepoint fails. Exit code 1.
@@ -26,10 +26,12 @@ pub enum Exit {
     /// not be written to standard output; or the application has ended but could not be deregistered at the external resource
     /// system, which may start it again. Exit code 2.
     Fatal,
-    /// The job that the process ran or waited for has failed. Exit code 3.
+    /// The job that the process ran or waited for has failed, or the application on YARN that it waited for has ended
+    /// without success. Exit code 3.
     JobFailed,
-    /// The outcome of the job, savepoint or stop that the process waited for is unknown, because the cluster does not answer or
-    /// has lost it or the user detached; or not all results of a finished job could be read. Exit code 4.
+    /// The outcome of the job, savepoint or stop that the process waited for is unknown, because the cluster does not
+    /// answer or has lost it or the user detached; not all results of a finished job could be read or were shown; or the
+    /// session on YARN that the process watched has ended. Exit code 4.
     Unknown,
     /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment is wrong. Exit code 64.
     Usage,

@@ -14,7 +14,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
     /// The application ends with the process and gets this final status: it is deregistered at the external resource
-    /// system (YARN), and its HA data are deleted.
+    /// system (YARN), or without one its TaskManagers are told to end; and what its high availability has stored is
+    /// deleted, except the leader's record and, in a cluster of one job, the job's log.
     StopApplication(ApplicationStatus),
     /// Only this process ends: data that another JobManager needs are kept, and the application may go on there.
     StopProcess,

@@ -37,8 +37,8 @@ pub fn derive_flott_type(input: TokenStream) -> TokenStream {
 /// `::flott`).
 ///
 /// A savepoint with a state that the program's struct does not have, or has with another type, is refused at the restore; `flott run` can
-/// drop a state that is missing (`--allowNonRestoredState`). Does not compile for enums, unions, structs without named fields, and states
-/// with empty or equal names.
+/// drop a state that the struct does not have (`--allowNonRestoredState`). A field whose state the savepoint does not have begins empty.
+/// Does not compile for enums, unions, structs without named fields, and states with empty or equal names.
 #[proc_macro_derive(State, attributes(state, flott))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -61,7 +61,8 @@ pub fn derive_operator_state(input: TokenStream) -> TokenStream {
 /// Result<…>`.
 ///
 /// The job is registered under the function's name, or under the name in `#[flott::main(name = "…")]`. The generated `main` calls
-/// `flott::run` and returns its exit code.
+/// `flott::run` and returns its exit code. The attribute can be used once in a program, in the root module, where `main` belongs; a
+/// program with several jobs calls `flott::run` itself.
 ///
 /// Does not compile for an `async` function, for one that has not exactly two parameters, and for one that is named `main`.
 #[proc_macro_attribute]

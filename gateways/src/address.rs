@@ -69,8 +69,9 @@ impl<'de> Deserialize<'de> for NodeAddress {
     }
 }
 
-/// The error of parsing a [`NodeAddress`] or an [`EndpointAddress`]: at most 64 characters of the
-/// text, and what is wrong with it.
+/// The error of parsing a [`NodeAddress`] (longer than 512 bytes, not `host:port`, or with a slash, white space or a control character) or
+/// an [`EndpointAddress`] (not `flott://NODE/NAME`, or a name that is empty or longer than 512 bytes). Holds at most 64 characters of the
+/// text, and the fault. Whether a host or endpoint exists is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is not an address: {1}")]
 pub struct ParseAddressError(String, &'static str);

@@ -45,8 +45,8 @@ pub async fn until_answered<C: Call + Clone>(
 impl<G: Gateway> Remote<G> {
     /// Delivers one independent fact: a message that must arrive, but neither before nor after another one, and whose
     /// repeated execution has the same effect as one. Returns at once. The call is repeated after 20 ms to 1 s until it
-    /// is answered, or fails in a way that no repetition can mend (the handler refuses it, or the callee is in another
-    /// session); that is only logged, at debug.
+    /// is answered, or fails in a way that no repetition can mend (the handler refuses it or panics, or the callee is in another
+    /// session, for example); that is only logged, at debug. Dropping this gateway does not end it; the end of its lane (thread) does.
     pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
         let remote = self.clone();
         self.spawn_here(async move {

@@ -124,10 +124,12 @@ pub enum SubmitError {
         /// True if help or the version was asked for: no failure.
         help: bool,
     },
-    /// The graph is malformed, or an option of the job is invalid; the text says how.
+    /// The graph is malformed (no vertices, above the limits of [`JobGraph`], duplicate ids, a parallelism out of its range, vertices or
+    /// edges that do not fit together), or an option of the job is unknown or invalid; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
-    /// The job can't start from the savepoint that it names; the text says why. It was not stored and does not run.
+    /// The job can't start from the savepoint that it names: that cannot be read, is a checkpoint of a job with the same id, was claimed by
+    /// another job or is still needed by one, or does not fit the program. The text gives every reason. The job was not stored.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
     /// The program or the graph could not be stored; the text says why. The job does not run now, but if the graph was stored all the same,

@@ -40,25 +40,25 @@ pub enum FabricError {
         /// Session that the endpoint is in.
         current: LeaderSession,
     },
-    /// A bound is reached: the mailbox or the unanswered calls of an endpoint, the calls or waiting bytes of a connection, or the number of
-    /// long bodies in files. Nothing was executed, unless it was the call's own long answer that found no room at the caller. The same call
-    /// may succeed later.
+    /// A bound of `RpcOptions` is reached: the mailbox or the unanswered calls of an endpoint, the calls or waiting bytes of a connection,
+    /// or the number of long bodies that arrive (64 in files per process, 1,024 per connection). Nothing was executed, unless it was the
+    /// call's own long answer that found no room at the caller. The same call may succeed later.
     #[error("overloaded: {what}")]
     Overloaded {
         /// The queue and its bound, as text.
         what: String,
     },
-    /// The call's deadline passed before its handler answered, as the called process has measured it. The handler may
-    /// have begun; `running` tells.
+    /// The call's deadline passed before its handler answered, as the called process has measured it: while a long request was arriving,
+    /// in the mailbox, or in the handler. The handler may have begun; `running` tells.
     #[error(
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]
     DeadlineExceeded {
-        /// Time that the call spent in the mailbox.
+        /// Time that the call spent on its arrival and in the mailbox; zero if the handler has begun and it is not known when.
         queued: Duration,
         /// Time since the handler began; zero: it did not begin (and will not).
         running: Duration,
-        /// Endpoint and call as text: `endpoint (call)`.
+        /// Endpoint and call as text, `endpoint (call)`; the endpoint alone, or with a remark, if the call did not reach the mailbox.
         handler: String,
     },
     /// The two processes speak different protocol versions or belong to different clusters, so they do not connect.
@@ -98,7 +98,7 @@ pub enum FabricError {
     /// executed; if the reply is malformed, the call was.
     #[error("{what} is malformed: {why}")]
     Malformed {
-        /// Name of the message that could not be encoded or decoded.
+        /// The message that could not be encoded or decoded: `request ` or `reply of ` with the call's name, or the name alone.
         what: String,
         /// Description of the fault.
         why: String,

@@ -221,7 +221,7 @@ impl<'a> Rest<'a> {
 }
 
 /// Appends the bytes of a frame to `out`. Checks no bound: the caller cuts a long body into chunks, so that frames stay
-/// below the receiver's bound.
+/// below the receiver's bound. An endpoint's name is cut after 65,535 bytes.
 pub fn encode(frame: &Frame<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut flags = 0;

@@ -19,8 +19,9 @@ gateway! {
     Beat => BeatReply, Never;
 }
 
-/// One sign of life from the actor that watches to the actor that is watched, sent for each pair once per
-/// `heartbeat.interval`. The reply is the other side's sign of life, so one call serves both.
+/// One sign of life from the actor that watches to the actor that is watched, sent by the heartbeat service of the former for each pair
+/// once per `heartbeat.interval`, but not while the last beat is unanswered. The reply is the other side's sign of life, so one call
+/// serves both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
     /// Party that sends the beat: the actor that watches.
@@ -69,9 +70,10 @@ pub struct BeatReply {
     /// with each other again.
     pub known: bool,
     /// Milliseconds since the asked actor last finished a turn (the handling of a message or timer); from it the
-    /// watching side tells a stuck actor from a living one.
+    /// watching side tells a stuck actor from a living one. 0 if the pair is not known.
     pub turn_age_ms: u64,
-    /// Version of the asked actor's newest payload, and the payload itself unless the asking actor has that version already.
+    /// Version of the asked actor's newest payload, and the payload itself unless the asking actor has that version already; empty if the
+    /// pair is not known.
     pub newest: Newest,
 }
 

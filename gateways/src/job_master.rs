@@ -70,15 +70,16 @@ pub struct TaskManagerAccepted {
     pub heartbeat: EndpointAddress,
 }
 
-/// A JobMaster or ResourceManager has refused a registration, or a call of a component that is not registered; nothing
-/// changed.
+/// A JobMaster or ResourceManager has refused a registration or a call; nothing changed. Causes: the job has ended at this JobMaster; the
+/// ResourceManager of an external resource system has neither requested nor recovered the TaskExecutor; the JobMaster does not lead its
+/// job; or the sender of a slot report or of requirements is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{reason}")]
 pub struct RegistrationRefused {
     /// Reason of the refusal as text for users.
     pub reason: String,
-    /// True if registering at this leader again may help, after a pause. False: the refusal is for good, and the caller must not
-    /// ask this leader again.
+    /// True if registering at this leader again may help, after a pause. False: the refusal is for good (the job has finished, failed or
+    /// was cancelled, or the TaskExecutor is not wanted any more), and the caller must not ask this leader again.
     pub retry: bool,
 }
 
@@ -146,7 +147,7 @@ pub struct DisconnectTaskManager {
 }
 
 /// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
-/// leader and keeps its slots. Ignored if the JobMaster is registered at another one.
+/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
@@ -157,7 +158,7 @@ pub struct DisconnectResourceManager {
 
 /// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed together) that lack
 /// slots fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it
-/// gets later. Ignored from any other than the connected ResourceManager.
+/// gets later. Ignored if it carries the session of another than the connected ResourceManager; one without a session counts as its.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -167,7 +168,8 @@ pub struct NotifyNotEnoughResources {
 
 /// ResourceManager → JobMaster: asks the job to yield slots that it holds and can't use yet, because another job could
 /// run with them. The JobMaster has their TaskExecutors free them; if it holds too few, it frees slots of regions as
-/// they finish. Ignored from any other than the connected ResourceManager.
+/// they finish. A new call replaces what is still owed. Ignored if it carries the session of another than the connected
+/// ResourceManager; one without a session counts as its.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
     /// Number of slots to yield, by the profile (amounts of resources) that each must have at least; the JobMaster may

@@ -209,14 +209,14 @@ pub struct ServeCollected {
     pub job_id: JobId,
 }
 
-/// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one that
-/// still wait ([`LaunchHost`]), which fail with `BuildError::Process`. Answered when the host has ended; at once if
-/// there is none.
+/// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one that still wait
+/// ([`LaunchHost`], [`BuildInHost`]), which fail with `BuildError::Process`. Answered when the host has ended, at once if there is none or
+/// it was starting.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job whose host is ended.
     pub job_id: JobId,
-    /// True: the host is killed. False: it is asked to cancel its tasks and end, and killed if that takes longer than
-    /// `task.cancellation.timeout`.
+    /// True: the host is killed. False: it is asked to cancel its tasks and end, and killed if it has not ended within
+    /// `task.cancellation.timeout` after its answer (which it gives at once). A host that is starting is given up in both cases.
     pub at_once: bool,
 }

@@ -18,9 +18,9 @@ gateway! {
 }
 
 gateway! {
-    /// The gateway of a process's leader retrieval service, which answers who leads a component. It is always served
-    /// under `ProcessSession::default()` (all zero), and callers name that session, because they can't know the
-    /// process's own one yet.
+    /// The gateway of a JobManager process's leader retrieval service, which answers with the leaders that this process's own election
+    /// has published, and with its JobMasters; a standby JobManager has none. It is always served under `ProcessSession::default()` (all
+    /// zero), and callers name that session, because they can't know the process's own one yet.
     pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
     RequestLeader => Option<LeaderInformation>, Never;
 }
@@ -74,8 +74,9 @@ pub struct NotLeader {
     pub session: LeaderSession,
 }
 
-/// Asks for the leader of a component. Answered with the present leader, `None` if there is none: at once if it differs from
-/// `known`, otherwise as soon as it does (the loss of the leader counts, too) or when `wait_ms` is over without a change.
+/// Another process → leader retrieval of a JobManager: asks for the leader of a component. Answered with the leader that this process has
+/// published, `None` if there is none: at once if it differs from `known`, otherwise as soon as it does (the loss of the leader counts,
+/// too) or when `wait_ms` is over without a change. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLeader {
     /// Component whose leader is asked for.

@@ -6,7 +6,8 @@ use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Settings of an [`crate::RpcService`]: where it listens, its credentials and TLS, the time-outs of calls and connections, and the
-/// bounds on calls, bytes and connections.
+/// bounds on calls, bytes and connections. The defaults named here are those of [`RpcOptions::in_process`]; the processes of a cluster
+/// set several of them from the options `rpc.*` and `heartbeat.confirm-within`.
 #[derive(Debug, Clone)]
 pub struct RpcOptions {
     /// Address on which other processes connect. `None`: the service binds no port (its address is `local:<n>`), so only

@@ -205,7 +205,8 @@ pub struct NotifyOnHost {
 
 /// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager)
 /// for its snapshot of a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all
-/// are there. One failure fails the call; `CoordinationError::Unavailable` if no coordinators were started here.
+/// are there; with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has
+/// not even done that, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
@@ -213,8 +214,8 @@ pub struct SnapshotCoordinators {
 }
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
-/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted;
-/// `CoordinationError::Unavailable` if none were started here.
+/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none.
+/// `CoordinationError::Unavailable` if the host has built no graph and started no coordinator, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
@@ -226,7 +227,7 @@ pub struct CoordinatorsCheckpointEnded {
 /// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
 /// the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all
 /// have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs; [`BuildError::Program`] if one
-/// can't be made or started, while the others may run.
+/// can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails or a thread can't be started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs

@@ -86,8 +86,8 @@ impl<G: Gateway> Remote<G> {
         G::Fence::from_session(self.shared.fence)
     }
 
-    /// Makes a call and waits for the answer, at most `RpcOptions::ask_timeout`. Connects first if necessary. Dropping
-    /// the future gives the call up; it may be executed all the same.
+    /// Makes a call and waits for the answer as [`Remote::ask_within`] does, with `RpcOptions::ask_timeout` as the time. Connects first
+    /// if necessary. Dropping the future gives the call up; it may be executed all the same.
     ///
     /// # Errors
     /// Returns the handler's refusal, or a failure of the fabric;
@@ -100,9 +100,10 @@ impl<G: Gateway> Remote<G> {
         self.ask_within(body, within).await
     }
 
-    /// Makes a call and waits at most `within` for the answer; connects first if necessary. A call to another process that is
-    /// longer than 256 KiB gets a second more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it
-    /// arrive. Dropping the future gives the call up; it may be executed all the same.
+    /// Makes a call and waits at most `within` for the answer; connects first if necessary, within that time. For another process the
+    /// wait may be longer by `RpcOptions::answer_grace`, for the answer that the time is over; a call longer than 256 KiB gets a second
+    /// more for each 16 MiB; a long answer gets the time that it takes, as long as parts of it arrive. Dropping the future gives the call
+    /// up; it may be executed all the same.
     ///
     /// # Errors
     /// Returns the handler's refusal, or a failure of the fabric, of which
@@ -124,7 +125,7 @@ impl<G: Gateway> Remote<G> {
     /// Sends a hint, a call for whose answer nobody waits, and returns at once; a failure is only logged, at debug. Use
     /// it only for messages whose loss something else makes up for; what must arrive is a fact (see
     /// [`crate::delivery`]). Hints sent one after the other arrive in that order, but may overtake an `ask` or be
-    /// overtaken by one. Hints are limited in number like every call.
+    /// overtaken by one. A hint that a limit of `RpcOptions` refuses is lost like one whose connection fails; none is repeated.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };

@@ -174,9 +174,10 @@ pub struct DeclareRequiredResources {
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is
-/// forgotten and its slots are freed; otherwise its slots are kept for the next JobMaster, at most
-/// `resourcemanager.job.timeout` long. Ignored if this JobMaster is not registered.
+/// JobMaster → ResourceManager: the JobMaster leaves, so its requirements are dropped. If the job has ended, it is forgotten and its slots
+/// are freed. Otherwise the ResourceManager leaves them to the next JobMaster, and has them freed once the job has had no leader for
+/// `resourcemanager.job.timeout`; TaskExecutors free them earlier if no JobMaster accepts them within `taskmanager.slot.timeout`. Ignored
+/// if this JobMaster is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -217,7 +218,7 @@ pub struct TaskManagerSummary {
     /// Number of free slots, those on a blocked node included; 0 until the SlotManager knows the TaskExecutor by its first
     /// report.
     pub free_slots: u32,
-    /// One entry for each allocated slot: the job that holds it, and the slot's resources.
+    /// One entry for each slot that is allocated to a job, or requested for it and not answered yet: the job, and the slot's resources.
     pub allocated: Vec<(JobId, ResourceProfile)>,
     /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor.
     pub last_heartbeat_age_ms: u64,
@@ -335,8 +336,8 @@ pub enum ApplicationStatus {
     Unknown,
 }
 
-/// SlotManager → its ResourceManager: carries the SlotManager's decisions as facts (messages that must arrive exactly
-/// once and in order). The answer is the number of the fact that is expected next (see [`crate::delivery`]).
+/// SlotManager → its ResourceManager: carries the SlotManager's decisions as facts (messages that must arrive exactly once and in order).
+/// The answer is the number of the fact that is expected next (see [`crate::delivery`]). Facts from another process are not taken.
 pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {

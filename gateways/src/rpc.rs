@@ -41,11 +41,11 @@ pub enum RpcStartError {
     /// started.
     #[error("no port of {ports} can be bound on {host}: {why}")]
     Bind {
-        /// Local host name or address that was to be bound.
+        /// Local host name or address that was to be bound; `local` for a service without a port, `this process` if its thread failed.
         host: String,
-        /// Port range as configured.
+        /// Ports as configured; `0` for a service without a port, `any` if the thread failed.
         ports: String,
-        /// Error of the last attempt to bind a port.
+        /// Error of the last attempt to bind a port, or of the start of the thread.
         why: io::Error,
     },
 }

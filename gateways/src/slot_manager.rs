@@ -68,9 +68,9 @@ pub struct RemoveTaskExecutor {
     pub instance_id: InstanceId,
 }
 
-/// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report from a heartbeat. The SlotManager
-/// corrects its view by it, except for slots about which the TaskExecutor has answered a slot request only recently:
-/// there the answer counts. Slots that are held for removed jobs are freed.
+/// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report, from a heartbeat or a repeated `SendSlotReport`. The
+/// SlotManager corrects its view by it, except for slots with an unanswered request and those whose state a request, an answer or a freed
+/// slot has changed less than two heartbeat intervals ago. Slots that are held for removed jobs are freed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
     /// Incarnation (registration at the ResourceManager) of the TaskExecutor that reports; an unknown one changes
@@ -116,7 +116,7 @@ pub struct ProcessRequirements {
 /// the SlotManager asks the TaskExecutors to free its slots, because no one else will.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveJob {
-    /// Job that is removed; one that is not known changes nothing.
+    /// Job that is removed. Slots that TaskExecutors hold for it are freed also if it has declared no requirements.
     pub job_id: JobId,
 }
 
@@ -129,8 +129,8 @@ pub struct BlockHosts {
 }
 
 /// ResourceManager → SlotManager: the complete list of TaskManagers that the external resource system (YARN,
-/// Kubernetes) can never provide; it replaces the last one. Jobs that wait for them are notified at once instead of
-/// after `slot.request.timeout`.
+/// Kubernetes) can never provide; it replaces the last one. The JobMasters of jobs that wait for them are notified of the shortage 0.5 s
+/// after it began, or at once if that time has passed, instead of after `slot.request.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefuseWorkers {
     /// Resources of the TaskManagers that can never be provided, each with the reason; empty: all can.
@@ -147,10 +147,11 @@ pub struct RequestSlotOverview {}
 pub struct SlotOverview {
     /// Sums of slots and TaskExecutors over all TaskExecutors.
     pub totals: ResourceOverview,
-    /// For each TaskExecutor the number of its free slots, and its allocated slots with their jobs.
+    /// For each TaskExecutor the number of its free slots, and its slots that are allocated or requested, with their jobs.
     pub workers: Vec<WorkerSlots>,
 }
 
-/// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for
-/// each allocated slot: the job that holds it, and the slot's resources.
+/// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for each slot that is
+/// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (a request
+/// failed without an answer) are in neither.
 pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

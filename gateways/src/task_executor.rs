@@ -104,8 +104,9 @@ pub struct FreeSlot {
 }
 
 /// JobMaster → TaskExecutor: deploys the tasks of one region (tasks that start and restart together) that run on this
-/// TaskExecutor. The TaskExecutor has the job's program host start them. Answered with the tasks that were refused,
-/// each with the reason; the others report their states. An error means that none of the tasks runs.
+/// TaskExecutor. The TaskExecutor has the job's program host start them. Answered with the tasks that were refused, each with the reason;
+/// the others report their states. An error means that none of the tasks runs, or that those which have begun are being cancelled. May be
+/// repeated: an attempt that is here already is not started again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
     /// Job that the tasks belong to.

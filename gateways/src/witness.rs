@@ -15,7 +15,7 @@ pub enum FabricFact<'a> {
         /// Session that the endpoint is served under.
         session: LeaderSession,
     },
-    /// The endpoint is not served any more: its registration was dropped.
+    /// The endpoint is not served any more: its registration was dropped. Not shown for a registration that another one has replaced.
     Withdrawn {
         /// Name of the endpoint within its process.
         endpoint: &'a str,

@@ -9,8 +9,9 @@ use std::{
     ops::Range,
 };
 
-/// The place of the bytes of one state in a snapshot: in the handle itself, in one object, or in parts. Reading and
-/// deleting the bytes is the caller's work.
+/// The place of the bytes of one state in a snapshot: in the handle itself, in an object of the job, in a foreign object, or in parts.
+/// A task's host makes it when it has stored the state, the JobMaster keeps it in the checkpoint's metadata, and the host of a restored
+/// task reads the bytes by it. The type itself reads and deletes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateHandle {
     /// The bytes themselves: state of at most `execution.checkpointing.data-inline-threshold`, the state of every coordinator, and
@@ -107,12 +108,12 @@ pub struct CheckpointBarrier {
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or
     /// the job is stopped with a savepoint.
     pub last: bool,
-    /// True if sources that still have data first emit the final watermark and the end of their input
-    /// (`flott stop --drain`), so that windows emit what they hold. False: they just stop reading.
+    /// True for the savepoint of `flott stop --drain`: sources that still have data first emit the final watermark and the end of their
+    /// input, so that windows emit what they hold. False: at another stop sources just stop reading, at other checkpoints they read on.
     #[serde(default)]
     pub drain: bool,
-    /// True if the checkpoint is a savepoint, that of a stop included: sinks then keep the results that it holds from
-    /// being deleted after a failure of the job.
+    /// True if the checkpoint is a savepoint, that of a stop included: sinks then protect the prepared, uncommitted output that it holds
+    /// from being aborted by later attempts of their tasks.
     #[serde(default)]
     pub savepoint: bool,
 }
@@ -188,8 +189,8 @@ pub struct CheckpointMetadata {
 }
 
 impl CheckpointMetadata {
-    /// Returns the name of the object with this metadata, relative to the checkpoint directory:
-    /// `<job>/chk-<number>/_metadata-<graph>`, for instance `…/chk-5/_metadata-00000000075bcd15`.
+    /// Returns the name under which a checkpoint's metadata is stored, relative to the checkpoint directory:
+    /// `<job>/chk-<number>/_metadata-<graph>`, for instance `…/chk-5/_metadata-00000000075bcd15`; without `-<graph>` if `graph` is 0.
     pub fn object_name(&self) -> String {
         let Self { job_id, checkpoint, graph, .. } = self;
         match graph {

@@ -116,7 +116,8 @@ pub struct CheckpointStats {
     /// The URI of the folder from which a job can be started: of a complete savepoint, also of a stop; of a complete
     /// checkpoint only after [`CheckpointReport::name_folders`]. Otherwise `None`.
     pub external_path: Option<String>,
-    /// True if the checkpoint was complete and has been deleted since, because newer ones replace it.
+    /// True if the checkpoint was complete and is deleted since: newer ones replaced it, or it could not be read and a newer one is
+    /// complete. Always false for savepoints.
     pub discarded: bool,
     /// The parts of the vertices, in the job graph's order.
     pub vertices: Vec<VertexCheckpointStats>,
@@ -150,7 +151,8 @@ impl CheckpointStats {
 /// each JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointCounts {
-    /// Number of times that subtasks were started from a checkpoint or savepoint, at the job's start or after a failure.
+    /// Number of restores from a checkpoint or savepoint since the JobMaster began: one if it began with one (a job started from a
+    /// snapshot, or taken over), and one for each region of tasks that was deployed again after a failure while there was one.
     pub restored: u64,
     /// Number of checkpoints in progress now: 0 or 1.
     pub in_progress: u64,
@@ -240,8 +242,8 @@ pub struct CheckpointReport {
     pub settings: CheckpointSettings,
     /// Numbers of checkpoints by outcome, since the JobMaster began.
     pub counts: CheckpointCounts,
-    /// The newest checkpoints and savepoints in progress, complete and failed, the newest first; their number is bounded
-    /// (`web.checkpoints.history`), and the oldest are dropped.
+    /// The newest checkpoints and savepoints in progress, complete and failed, the newest first; beyond `web.checkpoints.history` of
+    /// them (at least one is kept) the oldest are dropped.
     pub history: VecDeque<CheckpointStats>,
     /// The newest complete checkpoint that is no savepoint; `None` if there was none under this JobMaster.
     pub latest_completed: Option<CheckpointStats>,
@@ -260,8 +262,8 @@ pub struct CheckpointReport {
 
 impl CheckpointReport {
     /// Sets the external path of each complete checkpoint, and of the restored one, that has none to its folder `DIRECTORY/JOB/chk-N`, as
-    /// `flott run -s` takes it;
-    /// also of those that were deleted since. Does nothing for savepoints, which have theirs, or if the job has no checkpoint directory.
+    /// `flott run -s` takes it; also of those that were deleted since. Does nothing for savepoints, which have theirs, or if the job has
+    /// no checkpoint directory.
     pub fn name_folders(&mut self, job: JobId) {
         let Some(directory) = &self.settings.directory else { return };
         let folder =

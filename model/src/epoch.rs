@@ -12,8 +12,8 @@ use std::fmt;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Epoch {
-    /// Number of the process's lease among all processes' leases. With HA, the counter in the HA store; without HA, the
-    /// process's start time in Unix milliseconds; on YARN, the number of the application attempt.
+    /// Number of the process's lease among all processes' leases. With HA, the counter in the HA store; without HA, on YARN the number of
+    /// the application attempt, elsewhere the process's start time in Unix milliseconds.
     pub store: u64,
     /// A counter of the leading process, which grows with every leadership that it grants to a component. A JobMaster's
     /// is derived from its Dispatcher's and grows with every JobMaster of the job.

@@ -27,7 +27,8 @@ pub enum JobStatus {
     Cancelling,
     /// The job was cancelled, and all its tasks have ended. Globally terminal.
     Canceled,
-    /// Every task has finished by itself. Globally terminal.
+    /// Every task has finished, at the end of its data or after the savepoint of a stop, and the coordinators have published the job's
+    /// results. Globally terminal.
     Finished,
     /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait to be started again; tasks of
     /// other regions may run on.
@@ -78,21 +79,24 @@ impl JobStatus {
 pub enum ExecutionState {
     /// The attempt is not scheduled yet; every attempt begins in this state.
     Created,
-    /// The attempt waits for a slot.
+    /// The attempt waits for the slots of its region (the tasks that are deployed together), or for the start of the region's
+    /// coordinators.
     Scheduled,
     /// The attempt has a slot and was sent to its TaskExecutor, which has not reported yet.
     Deploying,
     /// The task's process rebuilds its program, restores state and opens its operators.
     Initializing,
-    /// The attempt's task has opened its operators and processes records.
+    /// The attempt's task has opened its operators and processes records; at the end of its data it may still wait for a final checkpoint.
     Running,
-    /// The attempt ended by itself, after all its input was processed.
+    /// The attempt ended by itself: all its input was processed, or the savepoint of a stop is complete.
     Finished,
     /// The attempt was told to cancel and has not ended yet.
     Canceling,
-    /// The attempt ended because it was cancelled.
+    /// The attempt was cancelled and has ended, even if with a failure or at the end of its data; or it was cancelled before it was
+    /// deployed.
     Canceled,
-    /// The attempt ended with a failure, or its TaskManager was lost.
+    /// The attempt ended with a failure without being cancelled: its own, that of its host, the loss of its slot or TaskManager, or a
+    /// refused deployment.
     Failed,
 }
 

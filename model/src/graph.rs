@@ -9,13 +9,14 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A job as a client submits it and the control plane schedules it: operators, chains of them (vertices) and edges. It
-/// contains no user code, only the reference to the program's executable.
+/// A job as a client submits it and the control plane schedules it: operators, chains of them (vertices) and edges. It contains no user
+/// code, only the reference to the program's executable. The type checks nothing: the Dispatcher checks the ranges that fields name, and
+/// at most 10,000 vertices, 100,000 edges and 1,000,000 subtasks, when the graph is submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobGraph {
     /// The job's id: given by the client, or drawn at random when the graph is made.
     pub job_id: JobId,
-    /// Name of the job for users; not unique.
+    /// Name of the job for users, at most 1,024 bytes; not unique.
     pub name: String,
     /// The executable (by its hash), and the arguments, environment variables and once-computed values with which each
     /// process rebuilds the same graph.
@@ -141,7 +142,8 @@ impl StateDeclaration {
     /// coordinator.
     pub const COLLECTED: &'static str = "collected";
 
-    /// The [`StateDeclaration::kind`] of broadcast state, which the first subtask writes and all subtasks read.
+    /// The [`StateDeclaration::kind`] of broadcast state, which is the same in all subtasks: only the first subtask writes it into
+    /// checkpoints, and a restore gives it to all subtasks.
     pub const BROADCAST: &'static str = "broadcast";
 
     /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
@@ -177,10 +179,10 @@ pub struct JobVertex {
     pub name: String,
     /// The operators of the chain, from the first to the last.
     pub nodes: Vec<NodeId>,
-    /// The number of subtasks, at least 1, fixed when the graph is submitted: a running job is not rescaled. Schedulers and
-    /// hosts take it from here, never from a rebuild of the program.
+    /// The number of subtasks, from 1 to `max_parallelism`, fixed when the graph is submitted: a running job is not rescaled. Schedulers
+    /// and hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
-    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), and so the largest
+    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768, and so the largest
     /// parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
     /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.

@@ -48,11 +48,12 @@ pub type TaskMetrics = BTreeMap<String, i64>;
 pub struct TaskIo {
     /// Number of records that the task has received; 0 for a source's task.
     pub records_in: u64,
-    /// Number of records that the task has sent to other tasks.
+    /// Number of records that the task has sent to other tasks, counted once for each output edge, also if the edge broadcasts them.
     pub records_out: u64,
-    /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process.
+    /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process; plus
+    /// 32 for each batch of records or event.
     pub bytes_in: u64,
-    /// Number of bytes sent: in serialised form, or an estimate of their memory for records handed over inside one process.
+    /// Number of bytes sent, counted like `bytes_in`.
     pub bytes_out: u64,
     /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint.
     #[serde(default)]
@@ -80,7 +81,8 @@ pub struct JobDetails {
     pub vertices: Vec<VertexDetails>,
     /// The failure that ended the job; `None` unless the job failed.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` of them (at least one is
+    /// kept) the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.

@@ -20,8 +20,8 @@ pub struct Party<'a> {
 
 impl Party<'_> {
     /// Authenticates the peer of a connection that this process has opened to `host`, which must be named in the peer's
-    /// certificate if TLS is used. Returns the stream for all further bytes (encrypted with TLS) and the proved peer. Never
-    /// times out by itself.
+    /// certificate if TLS is used. Returns the stream for all further bytes (encrypted with TLS) and the proved peer, which may
+    /// yet refuse this process's proof by closing the stream. Never times out by itself.
     ///
     /// # Errors
     /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, `Io` if the stream fails, `Malformed`, `Version`,

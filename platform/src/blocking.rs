@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// The reason why work on a blocking thread gave no value.
+/// The reason why [`blocking`] returns no value of its work.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotDone {
-    /// The system gives this process no further thread; the work did not run.
+    /// There is no thread for the work, which did not run: the system gives this process no further one and no blocking thread
+    /// exists yet that could take the work later. Returned also to a caller outside of a tokio runtime.
     #[error("the system gives this process no thread for it (ulimit -u)")]
     NoThread,
     /// The work panicked, or the runtime ended before the work began; the text says which of the two.
@@ -23,8 +24,9 @@ impl From<NotDone> for std::io::Error {
     }
 }
 
-/// Runs `work` on one of tokio's blocking threads and waits for its value. Dropping the future does not end work that has
-/// begun.
+/// Runs `work` on one of tokio's blocking threads and waits for its value, without a limit of time; while all threads that the runtime
+/// may have (512 unless it was built with another number) are busy, `work` waits for one. `work` is handed over when the future is first
+/// polled; dropping the future after that neither recalls nor ends `work`.
 ///
 /// # Errors
 /// Returns [`NotDone::NoThread`] if `work` was not run because there is no thread for it, [`NotDone::Ended`] if it panicked or the

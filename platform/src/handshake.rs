@@ -137,16 +137,16 @@ pub struct Peer {
 /// The reason why a handshake failed. The connection cannot be used any more.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// The stream failed or ended before the handshake was complete.
+    /// The stream failed or ended before the handshake was complete, also because TLS was dialled to a peer without TLS.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
-    /// TLS failed: one side refuses the other's certificate, or the peer of an accepted connection does not use TLS.
+    /// TLS failed: one side refuses the other's certificate, the peer of an accepted connection does not use TLS, or it breaks TLS.
     #[error("TLS: {0}")]
     Tls(#[from] TlsRefusal),
-    /// The peer's bytes are not a greeting of this protocol, for example because only the peer uses TLS; the text says what is wrong.
+    /// The peer's bytes are no greeting of this protocol, or one of the wrong [`Role`], or only the peer uses TLS; the text says which.
     #[error("the peer does not speak this protocol: {0}")]
     Malformed(&'static str),
-    /// The peer speaks another major version, or is a program with a newer minor version.
+    /// The peer speaks another major version, or is a program with a newer minor version (refused by [`introduce`] only).
     #[error("the peer speaks protocol {theirs}, this process {ours}")]
     Version {
         /// Protocol version of the peer.
@@ -388,8 +388,8 @@ impl Credentials {
     }
 }
 
-/// Does the handshake as the side that opened the connection. `nonce` must be fresh random bytes; `channel` is what `stream` runs over,
-/// and both sides must see the same. The returned peer has proved itself. Has no time-out of its own: the caller sets one.
+/// Does the handshake as the side that opened the connection. `nonce` must be fresh random bytes; `channel` is what `stream` runs over.
+/// The returned peer has proved itself, but may yet refuse this side's proof by closing the stream. Never times out by itself.
 ///
 /// # Errors
 /// Returns a `HandshakeError` if the stream fails, or the peer is of another protocol, version, cluster or job, or its proof is wrong.

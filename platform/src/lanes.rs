@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 /// A kind of work, by which tasks are placed on threads. In production each lane has its thread, started with its first
-/// task (`Heartbeat` and `Io` share one); in simulation all lanes are tasks of one thread.
+/// task (`Heartbeat` and `Io` share one). The thread ends, and drops the tasks that are left, once every clone of the
+/// platform and every handle of its lanes is gone. In simulation all lanes are tasks of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// For the actors of the control plane: Dispatcher, JobMasters, ResourceManager, TaskExecutor.

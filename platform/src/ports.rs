@@ -57,7 +57,8 @@ impl fmt::Display for PortSpec {
     }
 }
 
-/// The error of parsing a [`PortSpec`]: the text is no port setting. Holds the text, cut after 64 characters.
+/// The error of parsing a [`PortSpec`]: a part of the text is no number from 0 to 65535 and no range of two, a range ends below its start,
+/// or there are more than 1,024 parts. Holds the text, cut after 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{0}' is not a port setting: 0, a number, a list (50100,50101) or a range (50100-50200)")]
 pub struct ParsePortsError(String);

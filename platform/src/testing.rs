@@ -55,8 +55,8 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// A [`Network`] for tests: TCP whose connections are recorded, with all bytes that are written to or read from a socket. Clones share the
-/// record.
+/// A [`Network`] for tests: TCP whose connections are recorded, with all bytes that are written to or read from a socket (so a connection
+/// with both ends in this network is recorded twice). The record is kept in memory without a bound; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Wiretap {
     recorded: Arc<Mutex<Vec<u8>>>,

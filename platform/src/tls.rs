@@ -43,7 +43,8 @@ pub struct Tls {
     pem: Arc<TlsPem>,
 }
 
-/// The reason why TLS settings cannot be used; the text names the wrong option.
+/// The error of [`Tls::new`]: a PEM text cannot be parsed, there is no authority, no certificate or no key, or the key is not that of the
+/// certificate. The text names the wrong option.
 #[derive(Debug, Error)]
 #[error("TLS settings can't be used: {option}: {why}")]
 pub struct TlsError {
@@ -51,7 +52,8 @@ pub struct TlsError {
     why: String,
 }
 
-/// The reason why a peer and this process do not agree on TLS; the text names the option to look at.
+/// The reason why a peer and this process do not agree on TLS, as part of [`HandshakeError::Tls`](crate::HandshakeError::Tls); found
+/// while TLS or the handshake after it runs. The text names the option to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TlsRefusal {
     /// The peer's bytes are not TLS.
@@ -69,7 +71,7 @@ pub enum TlsRefusal {
         "the peer refuses this process's certificate (alert {0}); security.ssl.internal.cert must be signed by an authority in the peer's security.ssl.internal.ca"
     )]
     Alert(String),
-    /// Any other violation of TLS by the peer; the text is the TLS library's.
+    /// Any other error of the TLS library, such as a peer without TLS 1.3; the text is the library's.
     #[error("{0} (see security.ssl.internal.enabled)")]
     Other(String),
 }

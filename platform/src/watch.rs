@@ -16,7 +16,8 @@ use std::{
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// The error that every sender is gone: the value will never change again.
+/// The error of a [`Receiver`] that waits: every [`Sender`] is gone, and the last value is one that it has seen already
+/// ([`Receiver::changed`]) or does not want ([`Receiver::wait_for`], [`Receiver::some`]). The value will never change again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the sender is gone: this value will not change any more")]
 pub struct Closed;
@@ -55,8 +56,8 @@ pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// The side of a watched value that sets it, and wakes the [`Receiver`]s that wait for a new value. Clones set the same value; receivers
-/// see the last value even after the last clone is dropped.
+/// The side of a watched value that sets it, and wakes the [`Receiver`]s that wait for a new value. Clones set the same value. Once the
+/// last clone is dropped, receivers still see the last value, but waiting for another one ends with [`Closed`].
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
@@ -105,7 +106,8 @@ impl<T> Sender<T> {
         Ref(self.0.read())
     }
 
-    /// Sets the value, wakes the receivers even if it is equal to the last one, and returns the last one.
+    /// Sets the value (also if there are no receivers), wakes the receivers even if it is equal to the last one, and returns the
+    /// last one.
     pub fn send_replace(&self, value: T) -> T {
         let before = self.0.write(|state| {
             state.version += 1;

@@ -22,8 +22,8 @@ const PROXY_USER: &str = "proxy-user";
 /// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
 const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
 
-/// The error that a text cannot be a bearer token: it has fewer than 32 or more than 512 characters, or characters other
-/// than letters, digits and `-._~+/=`.
+/// The error of [`BearerToken::new`], its only source: the text has fewer than 32 or more than 512 bytes, or other
+/// characters than letters, digits and `-._~+/=`, and so cannot be a bearer token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
@@ -42,7 +42,8 @@ impl BearerToken {
         Self(URL_SAFE_NO_PAD.encode(platform.random_bytes::<RANDOM_BYTES>()).into())
     }
 
-    /// Makes a token from a stored text that [`BearerToken::random`] once made: 32 to 512 letters, digits and `-._~+/=`.
+    /// Makes a token from a text, such as one that [`BearerToken::random`] made and a file kept: 32 to 512 letters, digits
+    /// and `-._~+/=`. Reads no file.
     ///
     /// # Errors
     /// Returns [`NoToken`] if the text is not of that form.

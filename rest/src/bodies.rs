@@ -39,7 +39,8 @@ const STEP: u64 = 15;
 /// 503).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Maximum size in bytes of one body other than an upload; 1 MiB by default. A longer one is refused with 413.
+    /// Maximum size in bytes of one body other than an upload (`rest.server.max-content-length`); 1 MiB by default. A
+    /// longer one is refused with 413.
     pub each: usize,
     /// Maximum number of bytes in memory of all requests' bodies together, uploads apart; 32 MiB by default, and never less
     /// than [`BodyLimits::each`]. A quarter of it is for small bodies (up to a sixteenth of `each`) alone. A body that

@@ -63,8 +63,9 @@ pub fn program_request(
 }
 
 /// Decodes the body of `PATCH /jobs/:jobid/clientHeartbeat`. Returns the milliseconds from now within which the next beat
-/// must come, or else the job is cancelled: the field `timeout`, or the time from `now_ms` (Unix milliseconds) to
-/// `expiredTimestamp`, 0 if that is past. Returns status 400 if both fields are missing or the body is malformed.
+/// must come, or else the job is cancelled: the field `timeout`, or without it the time from `now_ms` (Unix milliseconds)
+/// to `expiredTimestamp`, 0 if that is past. No upper limit is applied here. Returns status 400 if both fields are missing
+/// or the body is malformed. Sends nothing.
 pub fn client_heartbeat(body: &[u8], now_ms: u64) -> Result<u64, ApiError> {
     let beat: ClientHeartbeatBody = or_default(body)?;
     match (beat.timeout, beat.expired_timestamp) {

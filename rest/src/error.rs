@@ -14,7 +14,8 @@ use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 
-/// The error answer to a request: a status and `{"errors": […]}`. Answers with 503 also ask the client to try again after 1 s.
+/// The error answer to a request: a status and `{"errors": […]}`. Answers with 503 also ask the client to try again after 1
+/// s (`Retry-After`); those with 401 name the scheme `Bearer` (`WWW-Authenticate`).
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {

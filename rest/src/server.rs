@@ -44,7 +44,8 @@ pub enum RestStartError {
         /// Error of the last attempt.
         why: String,
     },
-    /// The server could not be set up on the bound port; holds the system's error.
+    /// The system reports an error after a port was bound: its address could not be read ([`RestListener::bind`]), or the
+    /// server could not be set up on it ([`RestServer::start`]). Holds the system's error.
     #[error("the REST endpoint cannot start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -76,8 +77,9 @@ impl RestHandle {
 
 impl RestServer {
     /// Sets up the endpoint, with one worker thread, on a bound listener, for the paths at `/` and at `/v1/`. Requests are
-    /// answered once `RestServer::run` is polled, one per connection; a client that takes more than 10 s for a request's head is
-    /// cut off. Returns `RestStartError::Io` if the server could not be set up; the port is free then.
+    /// answered once `RestServer::run` is polled, one per connection; a client that takes more than 10 s for a request's
+    /// head is cut off, a path with more than 16 KiB is refused with 414. Returns `RestStartError::Io` if the server could
+    /// not be set up; the port is free then.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);

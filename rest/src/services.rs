@@ -55,10 +55,12 @@ pub struct RestSettings {
     pub version: String,
     /// Commit of this build, which `/overview` and `/config` show as Flink's.
     pub commit: String,
-    /// The options of this process for `/jobmanager/config`; secrets are masked already.
+    /// The options that are set for this process, without defaults, which `/jobmanager/config` shows; secrets are masked
+    /// already.
     pub configuration: Vec<ConfigurationEntry>,
-    /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out` or
-    /// contain `.log.`; `None`: the process logs to its console only, and the list is empty.
+    /// Folder of this process's log files, of which `/jobmanager/logs` serves those whose names end in `.log` or `.out`, or
+    /// contain `.log.` or `.out.` (rotated ones); `None`: the process logs to its console only, the list is empty, and a
+    /// request for a file gets 404.
     pub log_dir: Option<PathBuf>,
     /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `None`: there is none, and the answer is 404.
     pub log_file: Option<String>,
@@ -67,7 +69,8 @@ pub struct RestSettings {
     pub log_page: Option<String>,
     /// Milliseconds between two refreshes of a page that shows the cluster; `/config` tells them to the page.
     pub refresh_interval_ms: u64,
-    /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it.
+    /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it. In either case a
+    /// request that a page of another site makes a browser send is refused with 403.
     pub access: Option<Access>,
     /// The reason why all requests for `/jars` and below (uploads, lists, plans, submissions, deletions) are refused with
     /// 403; `None`: they are allowed.

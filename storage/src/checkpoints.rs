@@ -46,7 +46,8 @@ const DEPTH_MAX: usize = 64;
 /// The reason why a checkpoint or savepoint, or the state in it, could not be stored, copied or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The object store failed; the error is the store's own.
+    /// The object store failed, or did not store a state within the time for its size ([`StoreError::Unreachable`]); the error is the
+    /// store's own.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. The names
@@ -64,14 +65,17 @@ pub enum CheckpointError {
     /// checkpoint, which then fails.
     #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
     NoDirectory(String),
-    /// A savepoint was not copied within this time (the checkpoint time-out); it may be complete if only the answer to its last write
-    /// is missing.
+    /// A savepoint was not copied within this time (the checkpoint time-out). Only
+    /// [`SavepointFolder::write`](crate::savepoints::SavepointFolder::write) reports it. The savepoint may be complete if only the answer
+    /// to its last write is missing.
     #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
     Late(Duration),
-    /// The handle to be read is [`StateHandle::Parts`]: the state is in several objects, each of which has to be read by itself.
+    /// The handle to be read is [`StateHandle::Parts`]: the state is in several objects, each of which has to be read by itself. It is a
+    /// fault of the caller, reported by [`CheckpointDirectory::read`] and [`StateReader::read`](crate::state_reader::StateReader::read).
     #[error("a state is in parts where it can't be")]
     IsInParts,
-    /// The given path is that of no savepoint and of no retained checkpoint; the text names the path and the reason.
+    /// The given path is that of no savepoint and of no retained checkpoint: there is no such folder, or it has no metadata or several;
+    /// the text names the path and the reason. Only [`StateReader::snapshot`](crate::state_reader::StateReader::snapshot) reports it.
     #[error("{0}")]
     NoSnapshot(String),
     /// The metadata cannot be encoded or decoded, or refers to objects outside of its snapshot.
@@ -345,8 +349,9 @@ impl CheckpointDirectory {
         self.sweep(&prefix, move |folder| below(&format!("{folder}/"))).await
     }
 
-    /// Deletes all objects of a job's checkpoints, except those whose names are in `keep`, the job's mark, and what is left of writes that
-    /// were cut off. Whatever else is in the job's folder stays, such as a savepoint that a user has put there. The job's end must be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
+    /// Deletes all objects of a job's checkpoints, except those whose names are in `keep`, the job's mark, and what is left of writes
+    /// that were cut off. Whatever else is in the job's folder stays, such as a savepoint that a user has put there. The job's end must
+    /// be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.

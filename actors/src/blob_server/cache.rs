@@ -28,7 +28,8 @@ pub enum BlobFetchError {
     /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
     #[error("no blob server is known")]
     NoServer,
-    /// The blob could not be fetched or stored, after all tries, or at the first error that another try cannot mend.
+    /// The blob could not be fetched or stored, after all tries or at the first error that another try cannot mend, or the local
+    /// store could not be read. In the server's own cache: the store does not have the blob.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Content hash of the blob concerned.
@@ -65,10 +66,11 @@ impl BlobFetchError {
 pub struct CacheSettings {
     /// Maximum number of tries of one fetch, the first included; at least 1. After the last one the fetch fails with its error.
     pub tries: u32,
-    /// Time for which a permanent blob without a lease is kept after its last use; a transient one is removed at once.
+    /// Time for which a permanent blob is kept after its last lease has ended, or without one after a sweep first saw it. A transient
+    /// one is removed with its last lease, or by the next sweep.
     pub cleanup_interval: Duration,
-    /// Total size in bytes of the blobs in the cache above which blobs without a lease are removed, the longest unused
-    /// first.
+    /// Total size in bytes of the blobs in the cache above which a sweep removes blobs without a lease, the longest unused
+    /// first. Fetches and leased blobs may exceed it.
     pub bytes_max: u64,
 }
 
@@ -147,7 +149,7 @@ impl BlobCache {
     }
 
     /// Returns the cache of the BlobServer's own process, which reads the server's store: it never fetches, and never
-    /// removes a blob.
+    /// removes a blob. [`BlobCache::fetch`] of a blob that the store does not have returns [`BlobFetchError::Failed`].
     pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
         let settings =
             CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
@@ -170,11 +172,12 @@ impl BlobCache {
     }
 
     /// Returns the path of the blob's file, readable and executable, with checked content. Fetches the blob first if it
-    /// is not in the cache, with up to `CacheSettings::tries` tries; callers of the same blob share one fetch, which
-    /// goes on if a caller drops the future. The file may be removed again unless a lease is held.
+    /// is not in the cache, with up to `CacheSettings::tries` tries and pauses of 200 ms times their number; callers of the same blob
+    /// share one fetch, which goes on if a caller drops the future. The file may be removed again unless a lease is held.
     ///
     /// # Errors
-    /// Returns a [`BlobFetchError`] after the last try; [`BlobFetchError::is_gone`] says whether more tries may help.
+    /// Returns a [`BlobFetchError`] after the last try, at once if no server is known or another try cannot help;
+    /// [`BlobFetchError::is_gone`] is true if a later call will not help either.
     pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
         let leaving = self.lock().leaving.get(key).cloned();
         if let Some(leaving) = leaving {

@@ -47,20 +47,21 @@ pub const ENDPOINT: &str = "dispatcher";
 pub enum ClusterMode {
     /// The cluster runs any number of jobs, submitted by clients.
     Session,
-    /// The cluster runs one job: when the Dispatcher begins to lead and does not find the job among those that it recovers, it
-    /// builds this program's graph and runs it; a refused job ends the cluster as failed. The submission must have a job id,
-    /// the same after each restart; without one the process ends with a fatal error.
+    /// The cluster runs one job: when the Dispatcher has recovered the jobs of an earlier leader and this one is not running among
+    /// them, it builds this program's graph and runs it. If the job has ended already, the cluster ends with that state; if it is
+    /// refused for another reason, as failed. The submission must have a job id, the same after each restart; without one the
+    /// process ends with a fatal error.
     Application(Box<SubmitProgram>),
-    /// The cluster runs one job, whose graph was built by the client. The Dispatcher submits it when it begins to lead and does
-    /// not find the job among those that it recovers; a refused job ends the cluster as failed.
+    /// The cluster runs one job, whose graph was built by the client. The Dispatcher submits it when it has recovered the jobs of an
+    /// earlier leader and this one is not running among them. If the job has ended already, the cluster ends with that state; if it
+    /// is refused for another reason, as failed.
     PerJob(Box<JobGraph>),
 }
 
 /// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if a client has
-    /// shut a session down.
+    /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if `job` is `None`.
     pub status: ApplicationStatus,
     /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
     /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.
@@ -108,7 +109,7 @@ pub struct DispatcherDeps {
     /// Jobs that the cluster runs: any that clients submit (session), or one of its own.
     pub mode: ClusterMode,
     /// Set once by the Dispatcher, when the cluster has nothing left to do; the entrypoint waits for it and ends the
-    /// process.
+    /// process. Later only [`ClusterEnd::dismissed`] may become true.
     pub end: watch::Sender<Option<ClusterEnd>>,
     /// True if TaskManagers fetch programs from this process's BlobServer; false in an embedded cluster, whose only
     /// process is the program.

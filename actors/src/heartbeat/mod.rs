@@ -49,8 +49,8 @@ pub struct HeartbeatDeps {
 }
 
 /// Starts the heartbeat service of `handle` on the heartbeat lane (thread of its own), and serves it as [`ENDPOINT`].
-/// From then on beats are sent and answered, and an actor of this process that is stuck ends the process. If the
-/// service dies of a panic, the process ends.
+/// From then on, until the returned handle is stopped or dropped, beats are sent and answered, and an actor of this process that is
+/// stuck ends the process. If the service dies of a panic, the process ends.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

@@ -69,7 +69,8 @@ pub struct RunnerDeps {
 }
 
 /// The runner of a job: the leader shell that runs the job's JobMaster while the Dispatcher leads. Stopping it stops
-/// the JobMaster, which suspends the job but does not end it.
+/// the JobMaster, which suspends the job but does not end it; if the job has ended, the JobMaster deletes its checkpoints before,
+/// except those that are to be kept.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
 /// A running runner of a job, and the receiver of the job's end; the result of [`start`].
@@ -83,8 +84,8 @@ pub struct StartedRunner {
 }
 
 /// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. The runner starts a
-/// JobMaster; if that dies of a panic it starts another one, and at the third death the process ends. It runs until
-/// [`StartedRunner::running`] is stopped or dropped; if it dies itself before, the process ends.
+/// JobMaster; if that dies of a panic it starts another one, unless the job has ended, and at the third death the process ends. It
+/// runs until [`StartedRunner::running`] is stopped or dropped; if it dies itself before, the process ends.
 pub fn start(deps: RunnerDeps) -> StartedRunner {
     let rpc = deps.services.rpc.clone();
     let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());

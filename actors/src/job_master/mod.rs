@@ -89,7 +89,8 @@ pub struct JobMasterDeps {
 
 /// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. From its first turn on it reads
 /// the job's last checkpoint and registers at the ResourceManager. Others learn its address only once the job's runner
-/// has published it. Dropping the returned handle stops it, which suspends the job.
+/// has published it. Dropping the returned handle stops it: a job that has not ended is suspended for the next JobMaster, and of one
+/// that has, the checkpoints are deleted that are not to be kept.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);

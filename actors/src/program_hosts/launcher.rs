@@ -54,8 +54,8 @@ pub trait ProgramHostLauncher: Send + Sync {
     /// behind; the keeper does so after `taskmanager.program-host.start-timeout`.
     ///
     /// # Errors
-    /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the same may
-    /// succeed later.
+    /// Returns a [`BuildError`] that says why the host could not be started: [`BuildError::NoRoom`] if the machine has too few
+    /// descriptors or processes or too little memory for it now, otherwise [`BuildError::Process`].
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 
     /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it.
@@ -64,7 +64,7 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn serves_collected(&self, _pid: u32) {}
 }
 
-/// The reason why a program's executable is not available as a file.
+/// The reason why [`Programs::fetch`] cannot provide a program's executable as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProgramError {
     /// The JobManager's BlobServer does not have the file, or has other content in its place; another try will not

@@ -28,7 +28,8 @@ pub struct WorkerRequest {
     pub memory: TaskManagerMemory,
 }
 
-/// The error of a [`ResourceManagerDriver`]: the external resource system failed or refused. The text says how.
+/// The error of [`ResourceManagerDriver::initialize`] and [`ResourceManagerDriver::deregister`]: the external resource system failed,
+/// was not reached or refused. The text says how. A failed request for a worker is a [`DriverEvent`] instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct DriverError(pub String);
@@ -61,7 +62,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     fn request(&self, request: WorkerRequest);
 
     /// Cancels the request with this number, because its worker is not needed any more. The worker may have started
-    /// already; then its `Started` comes and the ResourceManager releases it.
+    /// already; then its `Started` comes, and the ResourceManager releases the worker unless it needs one by then.
     fn cancel(&self, request: u64);
 
     /// Ends a worker that was started or recovered; its end comes as [`DriverEvent::Lost`]. Does nothing if the driver
@@ -81,6 +82,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
     /// Disconnects from the external system, because the leadership has ended. Workers continue, for the next
-    /// ResourceManager. No event comes afterwards.
+    /// ResourceManager. No event comes afterwards. Called once at the end of each leadership, also if `initialize` has failed or
+    /// its future was dropped before it was ready.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

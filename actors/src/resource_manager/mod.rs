@@ -62,7 +62,7 @@ pub enum Mode {
     Active {
         /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
-        /// The default spec of a worker; a requirement of larger slots gets larger workers.
+        /// The default spec of a worker; a requirement of larger slots gets workers of the same size that are cut into fewer slots.
         worker: WorkerResourceSpec,
     },
 }

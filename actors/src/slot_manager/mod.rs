@@ -49,13 +49,14 @@ pub struct SlotManagerDeps {
     pub resource_manager: Remote<ResourceManagerGateway>,
     /// Settings of the matching of slots: supply of workers, time-outs, and whether slots are spread over TaskManagers.
     pub settings: Settings,
-    /// Minimum time between two matches of slots: changes of requirements within it are matched together
-    /// (`slotmanager.requirement-check.delay`).
+    /// Time after a match of slots within which further changes wait, to be matched together (`slotmanager.requirement-check.delay`).
+    /// The regular check every 250 ms does not wait for it.
     pub check_delay: Duration,
 }
 
 /// Starts a SlotManager on the current lane, in the session of the ResourceManager that calls this, and serves it as
-/// [`ENDPOINT`]. If it dies of a panic, the process ends.
+/// [`ENDPOINT`], until the returned handle is stopped or dropped; the slots that jobs hold stay then. If it dies of a panic, the
+/// process ends.
 pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
     let (rpc, platform) = (deps.services.rpc.clone(), deps.services.platform.clone());
     let fatal = deps.services.fatal.clone();

@@ -74,8 +74,8 @@ pub struct TaskExecutorDeps {
     pub logs: Option<LogFolder>,
 }
 
-/// A running TaskExecutor. Dropping it ends it at once, without telling the ResourceManager and the JobMasters;
-/// [`TaskExecutorHandle::stop`] tells them first.
+/// A running TaskExecutor. Dropping it ends it at once, without telling the ResourceManager and the JobMasters, and leaves its program
+/// hosts to their keeper; [`TaskExecutorHandle::stop`] ends the hosts and tells the others first.
 #[derive(Debug)]
 pub struct TaskExecutorHandle {
     /// Address of the TaskExecutor's endpoint.
@@ -107,7 +107,8 @@ impl TaskExecutorHandle {
 
 /// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
 /// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
-/// again after each loss.
+/// again after each loss. A final refusal, or no registration within `taskmanager.registration.timeout`, is a fatal error, which ends
+/// the process.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;

@@ -39,7 +39,7 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(draft, path)
 }
 
-/// Returns the contents of the files in a folder whose names begin with `prefix`, and drafts left out.
+/// Returns the contents of the files in a folder whose names begin with `prefix`, in no order; drafts of [`write_whole`] are left out.
 ///
 /// # Errors
 /// When the folder or a file cannot be read.

@@ -57,7 +57,7 @@ pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
 /// Asks the JobManager at `node` for the leader of a component, waiting up to 10 s for one.
 ///
 /// # Errors
-/// The JobManager does not answer within 20 s, or nobody leads the component by then.
+/// The JobManager does not answer within 20 s, or answers after 10 s that nobody leads the component.
 pub async fn leader_of(
     rpc: &RpcService,
     node: &NodeAddress,

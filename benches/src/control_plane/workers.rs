@@ -43,7 +43,8 @@ pub struct WorkersRole {
 
 impl WorkersRole {
     /// Starts the virtual TaskExecutors, each with a port and a connection of its own, registers them at the ResourceManager, and runs them
-    /// until standard input ends. Prints a line when all are registered, and one for each job that runs.
+    /// until standard input ends. Prints a line when all are registered, one for each job of which all tasks run, and one for the first
+    /// failure of a call, after which it goes on.
     ///
     /// # Errors
     /// The secret cannot be read, nobody leads the ResourceManager, or a TaskExecutor cannot be started or registered.

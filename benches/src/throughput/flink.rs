@@ -237,7 +237,7 @@ impl Flink {
     /// the JobManager's.
     ///
     /// # Errors
-    /// When the job fails, does not end within 600 s, or writes no checksum.
+    /// When the job fails, does not end within 600 s (it runs on then), or writes no checksum.
     pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
         let output = self.folder.path().join("checksum");
         fs::create_dir_all(&output)?;

@@ -42,7 +42,7 @@ impl Ours {
     /// Runs the workload once with so many records: as a process of its own, start-up measured too, or as a job in the cluster.
     ///
     /// # Errors
-    /// When the job fails, does not end within 600 s (in the cluster), or gives no checksum.
+    /// When the job fails, does not end within 600 s (in the cluster; a process of its own may take any time), or gives no checksum.
     pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
         match &self.cluster {
             None => {
@@ -90,7 +90,7 @@ pub async fn in_cluster(
 /// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms.
 ///
 /// # Errors
-/// When the job is refused, FAILED or CANCELED, or runs for more than 600 s; then it runs on.
+/// When the job is refused, FAILED or CANCELED; or it runs for more than 600 s, or the endpoint does not answer, and then runs on.
 pub async fn run_to_end(rest: &RestClient, jar: &str, request: &JarRequest) -> Result<()> {
     let began = Instant::now();
     let job = rest.run(jar, request).await?.jobid;

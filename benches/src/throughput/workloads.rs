@@ -38,7 +38,7 @@ pub struct Workload {
     /// Goal of Flink's CPU time ÷ that of Flott's program.
     pub flink_over_ours: Goal,
     /// Flink's CPU-seconds per million on a quiet machine, lowest and highest, where they were measured before. The
-    /// ratio beside Flink counts when the run's figure is within 20 % of them.
+    /// ratio beside Flink counts when the run's figure is within 20 % of them; with `None` it always does.
     pub flink_known: Option<(f64, f64)>,
 }
 

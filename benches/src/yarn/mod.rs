@@ -91,10 +91,11 @@ impl Yarn {
     }
 
     /// Ends an application in order, by cancelling its job or closing the worker's connection, and waits until no container is on any node,
-    /// then 1.5 s more. An application that does not end within 180 s is killed.
+    /// then 1.5 s more. An application that does not end within 180 s, or whose report cannot be had, is killed.
     ///
     /// # Errors
-    /// A call fails, or containers are left after 180 s, also those of other applications.
+    /// The job cannot be cancelled (it is left running then), another call fails, or containers are left after 180 s, also those of other
+    /// applications.
     pub async fn end(&self, running: Running) -> Result<()> {
         match running.end {
             End::Job(rest, job) => rest.cancel(&job).await?,

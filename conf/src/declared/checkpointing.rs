@@ -5,8 +5,8 @@ use model::MemorySize;
 use std::time::Duration;
 
 choices! {
-    /// Decides whether the newest checkpoints are kept or deleted when a job fails or is cancelled. Those of a job
-    /// that finished are always deleted.
+    /// Decides whether the newest checkpoints (as many as `execution.checkpointing.num-retained`) are kept or deleted when a job fails or
+    /// is cancelled. Those of a job that finished are always deleted, savepoints never.
     pub enum Retention {
         /// Keeps the newest checkpoints if the job fails, deletes them if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
@@ -21,11 +21,14 @@ options! {
     /// The time between the beginnings of two checkpoints. Where it is not set there are no periodic checkpoints, and a job that
     /// is restarted begins anew.
     INTERVAL: Option<Duration> = "execution.checkpointing.interval" => None, must be_longer_than_zero_if_set;
-    /// The time after which a checkpoint that is not complete is aborted.
+    /// The time from its trigger within which all tasks have to acknowledge a checkpoint; otherwise it is aborted and counts as failed.
+    /// Also the longest time that a savepoint waits for tasks that come up.
     TIMEOUT: Duration = "execution.checkpointing.timeout" => Duration::from_secs(600), must be_longer_than_zero;
-    /// The shortest time between the end of one checkpoint and the beginning of the next one.
+    /// The shortest time between the completion of a checkpoint or savepoint and the next periodic checkpoint; a checkpoint that failed
+    /// is followed without it.
     MIN_PAUSE: Duration = "execution.checkpointing.min-pause" => Duration::ZERO;
-    /// The number of checkpoints in a row that may fail before the job is restarted.
+    /// The number of checkpoints in a row that may fail; one more fails all tasks, and the restart strategy decides. Failed savepoints,
+    /// and checkpoints that were aborted because tasks failed, do not count.
     TOLERABLE_FAILURES: u32 = "execution.checkpointing.tolerable-failed-checkpoints" => 0;
     /// Whether a job whose newest checkpoint can't be read continues from the previous one that is kept
     /// (`execution.checkpointing.num-retained`). Sinks may have committed output with the newest one; the job makes that output
@@ -33,7 +36,7 @@ options! {
     /// damaged metadata fails the job and keeps its checkpoints, so that the file can be restored; tasks that find a file lost or
     /// damaged start again as the restart strategy says.
     FALLBACK: bool = "execution.checkpointing.fallback" => false;
-    /// The number of complete checkpoints that are kept.
+    /// The number of complete checkpoints that are kept, at least one; older ones are deleted.
     RETAINED: u32 = "execution.checkpointing.num-retained" => 1, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
     /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.

@@ -22,8 +22,8 @@ options! {
     /// The system that starts the cluster's processes. Set by the client that deploys a cluster,
     /// never by users.
     DRIVER: Driver = "cluster.driver" => Driver::Standalone;
-    /// Maximum time a role waits for the files of `cluster.id-file` and
-    /// `security.cluster-secret-file` to appear.
+    /// Maximum time a role waits for the files of `cluster.id-file` and `security.cluster-secret-file` to appear; then its start
+    /// fails.
     FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
     /// Maximum time of an orderly shutdown; then the process ends anyway.
     SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;

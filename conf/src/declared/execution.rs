@@ -33,7 +33,7 @@ options! {
     ATTACHED: bool = "execution.attached" => true;
     /// Interval at which an attached client asks for the job's state.
     CLIENT_POLL_INTERVAL: Duration = "client.poll-interval" => Duration::from_millis(100), must be_longer_than_zero;
-    /// Maximum time a client waits for one answer of the cluster.
+    /// Maximum time a client waits for one answer of the cluster; then its command fails.
     CLIENT_TIMEOUT: Duration = "client.timeout" => Duration::from_secs(60), must be_longer_than_zero;
     /// Whether the job is cancelled when the client that is attached to it goes away: `-sae` of `flott run`. Nothing for a
     /// client that does not wait (`execution.attached`).

@@ -8,7 +8,7 @@ options! {
     /// fails.
     CONNECT_TIMEOUT: Duration = "exchange.connect-timeout" => Duration::from_secs(30),
         other ["taskmanager.network.connect-timeout"], must be_longer_than_zero;
-    /// Maximum time a task waits for producers that are not deployed yet.
+    /// Maximum time a task waits for producers that are not deployed yet; then it fails.
     PRODUCER_TIMEOUT: Duration = "exchange.producer-timeout" => Duration::from_secs(300), must be_longer_than_zero;
     /// Serialises records also where both tasks run in one process; for tests of codecs.
     FORCE_SERIALIZATION: bool = "exchange.force-serialization" => false;

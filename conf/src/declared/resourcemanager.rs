@@ -9,7 +9,8 @@ options! {
     /// at once; a job whose slots other jobs hold waits in any case.
     START_UP_TIME: Duration = "resourcemanager.standalone.start-up-time" => Duration::from_secs(300),
         falls_back "slot.request.timeout";
-    /// Maximum time a job waits for the slots it declared.
+    /// Maximum time a job waits for the slots it declared. Then what waits fails, and the restart strategy decides, unless the job
+    /// reads bounded input and another part of it runs, whose slots it gets later.
     SLOT_REQUEST_TIMEOUT: Duration = "slot.request.timeout" => Duration::from_secs(300), must be_longer_than_zero;
     /// On YARN and Kubernetes: time after which a TaskManager without any used slot is released.
     TASKMANAGER_TIMEOUT: Duration = "resourcemanager.taskmanager-timeout" => Duration::from_secs(30),

@@ -17,9 +17,9 @@ options! {
     /// The largest request body, uploads aside: these are streamed to disk. Bodies of requests under way share a
     /// budget of 32 MiB, or this where it is more.
     MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(1);
-    /// The most connections at once.
+    /// The most connections to REST at once.
     MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
-    /// Maximum time a client waits for a connection.
+    /// Maximum time for which a client of REST (the command line) tries to connect.
     CONNECT_TIMEOUT: Duration = "rest.connection-timeout" => Duration::from_secs(15), must be_longer_than_zero;
     /// Whether programs may be uploaded and run through REST. Where it is not set: while REST binds to loopback, and on YARN,
     /// where a token protects it.
@@ -31,10 +31,10 @@ options! {
     UPLOAD_DIR: Option<PathBuf> = "web.upload.dir" => None;
     /// The largest program that can be uploaded.
     MAX_UPLOAD_SIZE: MemorySize = "web.max-upload-size" => MemorySize::from_mib(1024);
-    /// Number of failures of a job that are kept and shown.
+    /// Number of failures of a job that are kept and shown, the newest, at least one.
     EXCEPTION_HISTORY_SIZE: u32 = "web.exception-history-size" => 16;
-    /// Number of checkpoints of a job that are shown.
+    /// Number of checkpoints and savepoints of a job that are shown, failed ones included, the newest, at least one.
     CHECKPOINT_HISTORY_SIZE: u32 = "web.checkpoints.history" => 10;
-    /// Maximum age of what is shown.
+    /// Interval at which the dashboard asks for what it shows again; REST tells it by `/config`.
     REFRESH_INTERVAL: Duration = "web.refresh-interval" => Duration::from_secs(3), must be_longer_than_zero;
 }

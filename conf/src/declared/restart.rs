@@ -4,14 +4,14 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// The strategy that decides whether a job is restarted after a failure, how often and after which pause
-    /// (`restart-strategy.type`).
+    /// The strategy that decides whether the failed part of a job is restarted after a failure, how often and after which pause
+    /// (`restart-strategy.type`). It is not asked about failures that are not recoverable, which fail the job. Each JobMaster counts anew.
     pub enum Strategy {
         /// Never restarts the job after a failure of a task: the first one is final. A new leading JobManager runs the job again all the
         /// same, from its newest checkpoint.
         None = "none" | "off" | "disable",
-        /// A limited number of restarts (`restart-strategy.fixed-delay.attempts`), each after the same pause; the next failure fails
-        /// the job.
+        /// A limited number of restarts in all (`restart-strategy.fixed-delay.attempts`), however far apart, each after the same pause; the
+        /// next failure fails the job.
         FixedDelay = "fixed-delay" | "fixeddelay",
         /// Restarts after pauses that grow with each failure and begin anew after a time without one; without end unless
         /// `restart-strategy.exponential-delay.attempts-before-reset-backoff` limits the restarts in a row.

@@ -57,7 +57,8 @@ options! {
     /// Number of slots of a TaskManager: the number of pipelines, of one subtask each, that run in
     /// it at once.
     SLOTS: Slots = "taskmanager.numberOfTaskSlots" => Slots::Count(NonZeroU32::MIN);
-    /// The cores it counts with; the number of slots where it is not set.
+    /// The cores that the TaskManager offers to the ResourceManager, in all its slots together; not enforced. The number of slots
+    /// where it is not set.
     CPU_CORES: Option<f64> = "taskmanager.cpu.cores" => None, must be_cores;
     /// A name for this TaskManager that outlives its process; made from its host and process where it is not set.
     RESOURCE_ID: Option<String> = "taskmanager.resource-id" => None;
@@ -77,7 +78,7 @@ options! {
     /// process is killed.
     CANCELLATION_TIMEOUT: Duration = "task.cancellation.timeout" => Duration::from_secs(10),
         must be_longer_than_zero;
-    /// Time after which a slot that was allocated to a job but holds no task is freed.
+    /// Time after which a slot that was allocated to a job is freed if no JobMaster of the job has accepted it.
     SLOT_TIMEOUT: Duration = "taskmanager.slot.timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// Maximum time from the start of a program host to its first answer.
     HOST_START_TIMEOUT: Duration = "taskmanager.program-host.start-timeout" => Duration::from_secs(30),

@@ -33,8 +33,8 @@ pub struct Machine {
     /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots`
     /// is `auto`.
     pub cores: NonZeroU32,
-    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set,
-    /// and the most that it may be set to. `None` on plain hosts.
+    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and
+    /// does not follow from other options, and the most that it may be set to. `None` on plain hosts.
     pub memory_limit: Option<MemorySize>,
 }
 
@@ -108,8 +108,8 @@ impl fmt::Display for JobManagerMemory {
     }
 }
 
-/// The reason why the memory options of a JobManager or TaskManager cannot be divided into its parts; the process then does
-/// not start. The text names the options to change.
+/// The reason why the memory of a JobManager or TaskManager cannot be divided into its parts, as the functions of this module return
+/// it; no such process is started then. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// A configured total, or the container's limit in its place, is smaller than the sum of the parts that must fit
@@ -127,7 +127,8 @@ pub enum MemoryError {
         /// Empty if no amount of `option` suffices.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// The amount that the other settings leave for one part is not within that part's configured minimum and maximum.
+    /// A total and the other parts are set, and leave more for network memory or overhead than that part's configured maximum. (If they
+    /// leave less than its minimum, the error is `TooLittle`.)
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]
@@ -153,7 +154,8 @@ pub enum MemoryError {
         /// Configured maximum of the part, which is the smaller amount.
         max: MemorySize,
     },
-    /// An amount is more than 1 PiB, which no machine has.
+    /// An option sets an amount of more than 1 PiB, which no machine has. The maximum of network memory is not checked, but counts as
+    /// 1 PiB at most.
     #[error("{option} of {given} is more than {AMOUNT_MAX}")]
     TooMuch {
         /// Key of the option whose amount is too large.
@@ -164,15 +166,15 @@ pub enum MemoryError {
     /// The configured total of the process is more than the memory limit (cgroup) of the container that it runs in.
     #[error("{option} of {given} is more than the container's limit of {limit}")]
     AboveLimit {
-        /// Key of the option concerned.
+        /// Key of the option that sets the total, `….memory.process.size`.
         option: &'static str,
         /// Amount that is set for `option`.
         given: MemorySize,
         /// Memory limit of the container.
         limit: MemorySize,
     },
-    /// An amount is set by one option for the whole and by others for its parts, and the parts add up to another
-    /// amount.
+    /// An amount is set by one option for the whole and by others for its parts, and the parts add up to another amount: an amount and
+    /// its two parts under Flink's names, or a JobManager's `flink.size` and its framework and jobs memory.
     #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
     Contradiction {
         /// Key of the option that sets the amount in whole.

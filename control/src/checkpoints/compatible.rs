@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// The reason why a job can't start from a snapshot (a savepoint or checkpoint): one operator or state that does not fit the
-/// program.
+/// program. Produced by [`check`] only; with `allow_dropped` the causes `OperatorMissing` and `StateMissing` do not occur.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
     /// An operator has state in the snapshot, and no operator of the program has its id. Not a fault if state may be dropped.
@@ -46,7 +46,7 @@ pub enum Incompatible {
         /// The kind in the program.
         now: String,
     },
-    /// The key or value type of the state differs between the snapshot and the program.
+    /// The type of one role of the state (of its keys, its values, …) differs between the snapshot and the program.
     #[error(
         "the {role} of the state '{state}' of {operator} is of another type in it than in the program (schema {then}, now {now}): keep the \
          type, or give the operator another uid and drop the old state (--allowNonRestoredState)"
@@ -58,9 +58,9 @@ pub enum Incompatible {
         state: String,
         /// Role of the type in the state: `key`, `value`, …
         role: String,
-        /// The type in the snapshot.
+        /// The type in the snapshot; `none` if the state has no type of that role there.
         then: String,
-        /// The type in the program.
+        /// The type in the program; `none` if the state has no type of that role there.
         now: String,
     },
     /// A source that had no enumerator (the coordinator that assigns its splits) in the snapshot has one in the program, which
@@ -73,7 +73,7 @@ pub enum Incompatible {
         /// The operator, with its uid if it has one.
         operator: String,
     },
-    /// The operator has keyed state, and its number of key groups differs between the snapshot and the program.
+    /// The operator has keyed state in the snapshot or in the program, and its number of key groups differs between the two.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
          pipeline.max-parallelism to {then}, which is also the most subtasks that the operator can have"
@@ -90,7 +90,7 @@ pub enum Incompatible {
 
 /// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that
 /// declares it as the same kind and with the same types. `allow_dropped`: operators and states that the job does not have are
-/// no fault, and are left behind. Operators whose states are all optional are not checked.
+/// no fault, and are left behind. Operators without state in the snapshot, or with optional states only, are not checked.
 ///
 /// # Errors
 ///
@@ -120,8 +120,9 @@ pub fn check(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. A source,
-/// for instance, cannot read the state of keys. Also true if the snapshot declares no states (older versions wrote none).
+/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. False if
+/// `node` declares no states, or if the two differ in the kinds that have a format of their own (`splits`, `collected`, `watermark`):
+/// a source, for instance, cannot read the state of keys. True if the snapshot declares no states (older versions wrote none).
 pub fn is_readable(node: &GraphNode, saved: &OperatorState) -> bool {
     let whole = |states: &[StateDeclaration]| -> BTreeSet<String> {
         states.iter().filter(|state| state.is_whole()).map(|state| state.kind.clone()).collect()

@@ -182,7 +182,7 @@ impl Checkpoints {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the counts, sizes, durations and newest checkpoints (at most `CheckpointConfig::history`) since this value was made.
+    /// Returns the counts (since this value was made), the newest `history` checkpoints, and statistics of the newest 1,000 complete ones.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -193,7 +193,7 @@ impl Checkpoints {
         self.complete.back()
     }
 
-    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one; `None`: no state.
+    /// Returns the checkpoint, or snapshot that the job was started from, that tasks and coordinators are restored from; `None`: no state.
     pub fn restored_from(&self) -> Option<&Arc<CheckpointMetadata>> {
         let back = if self.config.mutation.keeps(Rule::NewestRestored) { 0 } else { 1 };
         self.complete.iter().rev().nth(back).or_else(|| self.latest())
@@ -221,7 +221,8 @@ impl Checkpoints {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint and returns its number; adds the first step. No other may be in progress. `now` is monotonic.
+    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number.
+    /// No other may be in progress (not checked). Timeout and, unless it is a savepoint, interval count from `now` (monotonic).
     pub fn begin(
         &mut self,
         now: Duration,
@@ -330,7 +331,7 @@ impl Checkpoints {
 
     /// Handles the outcome of storing a savepoint: its folder's URI, and it is complete, or the reason of the failure. A stop's
     /// savepoint is complete only once it is persisted as the newest checkpoint of the job: its sinks commit with it, so the job must
-    /// not be restored from an older one. `now` is monotonic.
+    /// not be restored from an older one. Ignored unless this savepoint is being stored. `now` is monotonic.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -369,7 +370,7 @@ impl Checkpoints {
     }
 
     /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete, and older ones
-    /// beyond the number to be kept are discarded; otherwise it has failed. `now` is monotonic.
+    /// beyond the number to be kept are discarded; otherwise it has failed. Ignored unless it was being persisted. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,

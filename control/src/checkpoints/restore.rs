@@ -106,9 +106,10 @@ pub fn assemble(
 }
 
 /// Returns the state that subtask number `subtask` of a vertex is restored with: for each of its operators with state, the
-/// states of the subtasks in the checkpoint that it needs, in their order and without parts that have none of its key groups.
-/// The flag is true if the subtask had reached the end of its data; with another parallelism, if all subtasks of its operators
-/// had.
+/// states of the subtasks in the checkpoint that it needs, in their order. For an operator with keyed state only, these are its own
+/// (with another parallelism, those with some of its key groups), without parts that have none of its key groups, and the first
+/// subtask's if there is broadcast state; for any other operator, the states of all subtasks. The flag is true if the subtask had
+/// reached the end of its data; with another parallelism, if all subtasks of its operators had.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,

@@ -78,8 +78,8 @@ impl JobTable {
         true
     }
 
-    /// Records the content of a job's log, moves the job to its next phase, and returns the action that follows:
-    /// [`Recovered::Leave`] if the job is not being recovered.
+    /// Records the content of a job's log, moves the job to its next phase ([`JobPhase::Running`] for `Run` and `Fail`, otherwise
+    /// none), and returns the action that follows: [`Recovered::Leave`], without a change, if the job is not being recovered.
     pub fn recovered(&mut self, job: JobId, found: Found<'_>) -> Recovered {
         if self.phase(job) != Some(JobPhase::Recovering) {
             return Recovered::Leave;

@@ -109,8 +109,9 @@ impl Task {
 }
 
 /// Returns true if the state of an attempt may change from `from` to `to`. Once an attempt is DEPLOYING, states may be skipped
-/// forwards (reports are batched, and a lost one is made good by the next). States are never entered again or walked backwards,
-/// FINISHED does not follow CANCELING, and nothing follows a terminal state.
+/// forwards (reports are batched, and a lost one is made good by the next). CANCELED and FAILED may follow every state that is not
+/// terminal. States are never entered again or walked backwards, FINISHED does not follow CANCELING, and nothing follows a terminal
+/// state.
 pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
     use ExecutionState as S;
     if from.is_terminal() || from == to {

@@ -29,7 +29,7 @@ pub enum GraphError {
     /// The number of vertices, edges, subtasks, bytes of the name, or key groups of a vertex exceeds its bound.
     #[error("it has {found} {what}, at most {max} are allowed")]
     TooLarge {
-        /// The noun for the things counted, in the plural.
+        /// The things counted: `vertices`, `edges`, `subtasks`, `bytes in its name` or `key groups in a vertex`.
         what: &'static str,
         /// The number found.
         found: u64,
@@ -49,7 +49,7 @@ pub enum GraphError {
         /// The highest parallelism that the vertex may have.
         max: u32,
     },
-    /// The vertex of this name has no operators, or one that does not exist or is in another vertex too.
+    /// The vertex of this name has no operators, or one that does not exist, is in another vertex too or occurs in it twice.
     #[error("the operators of vertex '{0}' do not exist or are in another vertex too")]
     Operators(String),
     /// The edge of this id starts or ends at an unknown vertex, or does not lead from an earlier vertex to a later one.
@@ -73,7 +73,8 @@ pub enum GraphError {
 /// [`partial_resources`].
 ///
 /// # Errors
-/// Returns the first fault found, of sizes first, then of nodes, vertices and edges.
+/// Returns the first fault found: of sizes (name, vertices, edges) first, then of nodes, of each vertex in its order, of the total
+/// number of subtasks, and of edges.
 pub fn check(graph: &JobGraph) -> Result<(), GraphError> {
     bound("bytes in its name", graph.name.len() as u64, NAME_BYTES_MAX)?;
     bound("vertices", graph.vertices.len() as u64, VERTICES_MAX as u64)?;

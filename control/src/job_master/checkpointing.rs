@@ -444,7 +444,7 @@ impl JobCore {
     }
 
     /// Handles a subtask's refusal to take part in the checkpoint, for the reason `why`: the checkpoint is aborted and counts
-    /// as failed. Ignored if the attempt is not its subtask's current one or the checkpoint is not in progress.
+    /// as failed. Ignored if the attempt is not its subtask's current one, or the checkpoint is not in progress or is being stored.
     pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
         if let Some(task) = self.exec.locate(attempt) {
             let why = format!("task '{}': {why}", self.exec.describe(task));

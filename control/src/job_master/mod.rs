@@ -75,7 +75,8 @@ pub enum Command {
     Declare(Vec<ResourceRequirement>),
     /// Send tasks to a TaskExecutor to be started. Its answer is given to [`JobCore::deploy_answered`].
     Deploy(Deployment),
-    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended.
+    /// Ask a TaskExecutor to cancel attempts; it reports through [`JobCore::update_tasks`] when they have ended. The message may be
+    /// lost: while a report lists an attempt as running, the command is given again.
     CancelTasks {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
@@ -96,9 +97,9 @@ pub enum Command {
     StartCoordinators {
         /// Number of this start; names it in the result and in reports of failure.
         round: u64,
-        /// The operators whose coordinators are meant.
+        /// The operators of the region that have coordinators.
         operators: BTreeSet<OperatorId>,
-        /// The states that the coordinators are restored with.
+        /// The states that the coordinators are restored with; an operator without one is missing, and its coordinator starts anew.
         restore: Vec<(OperatorId, StateHandle)>,
     },
     /// Have all coordinators that run take their snapshots for a checkpoint. The answer is given to
@@ -112,7 +113,7 @@ pub enum Command {
     TriggerCheckpoint {
         /// TaskExecutor that the command goes to.
         worker: Arc<Worker>,
-        /// The attempts of tasks with sources.
+        /// The attempts of tasks with sources on that TaskExecutor that take part and have not finished.
         attempts: Vec<ExecutionAttemptId>,
         /// The barrier that the sources are to send.
         barrier: CheckpointBarrier,
@@ -125,7 +126,7 @@ pub enum Command {
     StoreSavepoint {
         /// The number of the request ([`SavepointRequest::number`]).
         number: u64,
-        /// The parts, as the subtasks have stored them.
+        /// Metadata of the savepoint; it names the parts where the subtasks have stored them, not yet their copies.
         metadata: Arc<CheckpointMetadata>,
     },
     /// Answer the user whose savepoint, stop or checkpoint was asked for ([`JobCore::take_savepoint`]): it is complete, or will
@@ -185,7 +186,8 @@ pub enum Command {
     AbandonResults,
     /// The job has entered this state: tell whoever watches the job.
     StatusChanged(JobStatus),
-    /// The job has ended for good in this state (FINISHED, FAILED or CANCELED); no command follows. Not given for SUSPENDED.
+    /// The job has ended for good in this state (FINISHED, FAILED or CANCELED): leave the ResourceManager and the TaskExecutors and
+    /// report the end to the job's runner. Given once, and not for SUSPENDED.
     Ended(JobStatus),
 }
 
@@ -363,8 +365,8 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure that the job restarted or failed for, with the failures of other tasks at the same time;
-    /// `None` if there was none.
+    /// Returns the newest failure that the job restarted or failed for, with at most 16 failures of other tasks at the same time; `None`
+    /// if there was none. A failure that [`JobCore::fail`] was called with is not among them.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }

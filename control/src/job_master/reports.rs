@@ -17,16 +17,18 @@ use super::slots::NotRegistered;
 /// before the thing was there; the next one was not.
 const STRIKES: u8 = 2;
 
-/// The reason why a message to a coordinator (the part of an operator that runs once per job) is not passed on now.
+/// The reason why a message to a coordinator (the part of an operator that runs once per job) is not passed on now, from
+/// [`JobCore::route_event`] (a task's message) and [`JobCore::route_request`] (a client's).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
-    /// The sending attempt is superseded, being cancelled, ended or unknown.
+    /// The sending attempt is superseded, being cancelled, ended or unknown; for a task's message only.
     #[error("the attempt is not current")]
     StaleAttempt,
     /// There is no such operator, it has no coordinator, or the attempt's vertex does not contain it.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
-    /// The coordinators are being started or wait for slots; the message may be sent again later.
+    /// The coordinators do not run now: their region waits for slots, they are being started, or they have failed and are not started
+    /// again yet; the message may be sent again later.
     #[error("the coordinators are being started")]
     Unavailable,
 }

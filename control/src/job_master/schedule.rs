@@ -240,15 +240,16 @@ impl JobCore {
         }
     }
 
-    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest: a restart, a slot time-out or
-    /// a checkpoint is due; `None` if nothing is pending.
+    /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest: a restart or a checkpoint is due, or
+    /// the time of a region's wait for slots, a checkpoint or a savepoint is over; `None` if nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
         let region = self.timers.first().map(|(at, _)| *at);
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
     /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots,
-    /// begins checkpoints that are due, and aborts checkpoints and refuses savepoints whose time is over.
+    /// begins checkpoints that are due, and aborts checkpoints and refuses savepoints whose time is over. Does nothing unless the job
+    /// is RUNNING or RESTARTING.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The error that a call comes from a TaskExecutor that is not registered at the JobMaster under this instance id (which
-/// differs with each registration at a ResourceManager); the call has changed nothing.
+/// The error of [`JobCore::offer`] and [`JobCore::update_tasks`] that the call comes from a TaskExecutor that is not registered at the
+/// JobMaster under this instance id (which differs with each registration at a ResourceManager); the call has changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the TaskExecutor is not registered in this incarnation")]
 pub struct NotRegistered;

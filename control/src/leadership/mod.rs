@@ -122,7 +122,7 @@ impl<C: Ord + Copy> Leaderships<C> {
     }
 
     /// Adds a contender, a component that wants to lead; it is granted a session at once if the process holds the lease. An
-    /// earlier contender for the same component is replaced and counts as ended.
+    /// earlier contender for the same component is replaced and counts as ended; its published address is withdrawn.
     pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
         let mut commands = self.withdraw(component);
         self.contenders.insert(component, Contender::Waiting);
@@ -152,8 +152,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Records that the component answers under `session`, and returns the command that publishes its address. Returns `None`,
-    /// without a change, if that session does not lead.
+    /// Records that the component answers under `session`, and returns the command that publishes its address, at each call anew.
+    /// Returns `None`, without a change, if that session does not lead.
     pub fn confirm(&mut self, component: C, session: LeaderSession) -> Option<Vec<Command<C>>> {
         match self.contenders.get_mut(&component) {
             Some(Contender::Leading { session: leads, confirmed }) if *leads == session => {

@@ -44,10 +44,11 @@ impl Limits {
 /// The side of a heartbeat pair that this process is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out or its actor is stuck.
+    /// Sends the beats, and counts the peer as lost when no answer comes within the time-out, its actor is stuck, its process is gone, or
+    /// it does not know the pair any more.
     Watching,
     /// Answers the beats, ends its own work when no beat comes for [`Limits::fence_after`], and counts the peer as lost when none comes
-    /// within the time-out or the peer's actor is stuck.
+    /// within the time-out, the peer's actor is stuck, or its process is gone.
     Watched,
 }
 
@@ -101,13 +102,14 @@ pub enum Loss {
         /// The fabric's observation, as text for people.
         why: String,
     },
-    /// The peer's process answers, but its actor has finished no turn for [`Limits::stuck_after`].
+    /// The peer's process answers, but says that its actor has finished no turn for longer than [`Limits::stuck_after`].
     #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
     Stuck {
         /// Time since the peer's actor last finished a turn.
         turn_age: Duration,
     },
-    /// The peer is another incarnation (it has restarted or registered anew), or has forgotten this pair.
+    /// The peer is another incarnation (it has restarted or registered anew), or has forgotten this pair ([`Event::NotKnown`] after it
+    /// was heard once).
     #[error("it does not know this connection (any more)")]
     Unknown,
 }

@@ -76,7 +76,8 @@ pub enum Command {
     },
 }
 
-/// The reason why a request for a program host got no place: how the places are used. Its `Display` is the error's text.
+/// The reason why a request for a program host got no place (none became free before its deadline, or more builds wait than
+/// [`Bounds::waiting`]), and how the places are used. Its `Display` is the error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPlace {
     max: usize,
@@ -191,7 +192,7 @@ impl Places {
     }
 
     /// Records that the job's host is being ended for another reason than [`Command::End`]; its place stays taken until
-    /// [`Places::gone`].
+    /// [`Places::gone`]. Does nothing if the job has no host.
     pub fn ending(&mut self, job: JobId) {
         self.change(job, Use::Ending, |_| true);
     }

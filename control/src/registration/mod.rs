@@ -178,7 +178,7 @@ impl<I: Copy + Eq> Registration<I> {
 }
 
 /// Returns the pause before the next try after `failures` earlier failures in a row: `first` for 0, doubling with each up to
-/// `max`.
+/// `max`; always `first` if that is longer than `max`.
 pub fn backoff(first: Duration, max: Duration, failures: u32) -> Duration {
     let factor = 1u32.checked_shl(failures).unwrap_or(u32::MAX);
     first.saturating_mul(factor).min(max.max(first))

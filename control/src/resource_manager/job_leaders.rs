@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The error that a JobMaster may not register, because another session leads the job, or none as far as known; nothing has
-/// changed.
+/// The error of [`ResourceManager::register_job_master`](super::ResourceManager::register_job_master) that a JobMaster may not register,
+/// because another session leads the job, or none as far as known, or the job is not watched; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "JobMaster {job_master_id} does not lead job {job_id}; leader as far as known: {}",
@@ -20,7 +20,7 @@ pub struct NotLeading {
     pub job_id: JobId,
     /// The leader session that the refused JobMaster claims.
     pub job_master_id: JobMasterId,
-    /// The session that leads the job as far as the ResourceManager knows; `None` if none is known.
+    /// The session that leads the job as far as the ResourceManager knows; `None` if none is known or the job is not watched.
     pub leader: Option<LeaderSession>,
 }
 

@@ -60,7 +60,7 @@ pub enum Command {
         reported: bool,
         /// The reason, for the TaskExecutor and the log.
         cause: String,
-        /// True if the TaskExecutor should end instead of registering again.
+        /// True if the TaskExecutor's process should end; false: it may register again.
         terminate: bool,
     },
     /// Replace the SlotManager's set of blocked nodes with these host names: it gives no new slots there.
@@ -207,7 +207,7 @@ impl ResourceManager {
     }
 
     /// Returns the numbers of the requests for workers that have ended since the last call, for the records that simulations
-    /// check: they were cancelled, they failed, or their worker has registered or is gone.
+    /// check: they were cancelled, they failed or can never be met, or their worker has registered, is gone or is too late.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }

@@ -10,7 +10,8 @@ use thiserror::Error;
 /// ends.
 pub const BLOCKED_MAX: usize = 10_000;
 
-/// The error that [`BLOCKED_MAX`] other nodes are blocked already; nothing has changed.
+/// The error of [`ResourceManager::block`](super::ResourceManager::block) that
+/// [`BLOCKED_MAX`] other nodes are blocked already; nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;

@@ -26,10 +26,10 @@ pub struct PoolSettings {
     /// (`resourcemanager.start-worker.retry-interval`); doubles with each failure in a row, to at most 32 times the value.
     pub retry_interval: Duration,
     /// Number of failures to start workers within the last minute at which no more are requested, until fewer fall into it
-    /// (`resourcemanager.start-worker.max-failure-rate`).
+    /// (`resourcemanager.start-worker.max-failure-rate`); above 0, because with 0 no worker would ever be requested.
     pub max_failures_per_minute: f64,
     /// Maximum time between a worker's start (or its take-over) and its registration; then the worker is released and counts as
-    /// a failure.
+    /// a failure (`resourcemanager.taskmanager-registration.timeout`).
     pub registration_timeout: Duration,
     /// Time in which a late worker is still taken in: after its request was cancelled or failed, or, for a worker of an earlier
     /// ResourceManager, after the driver's first report of such workers. Later ones are released
@@ -59,8 +59,9 @@ pub enum DriverEvent {
         /// Workers that the driver found running.
         workers: Vec<RecoveredWorker>,
     },
-    /// The worker of a request was started; it has to register within the registration time-out. It is released if the request
-    /// was cancelled or has failed and the worker is not needed any more.
+    /// The worker of a request was started; it has to register within the registration time-out. If the request was cancelled or has
+    /// failed, the worker is released unless it is needed and [`PoolSettings::late_grace`] has not passed; a second worker of an
+    /// answered request is released too.
     Started {
         /// Number of the request for a worker.
         request: u64,
@@ -70,17 +71,18 @@ pub enum DriverEvent {
         host: String,
     },
     /// A request failed and is over; after a pause, the worker is requested again if it is still missing. The node, if known,
-    /// is avoided for 32 times the retry interval.
+    /// is avoided for 32 times the retry interval. Ignored for a request that is not open (answered or cancelled).
     StartFailed {
         /// Number of the request for a worker.
         request: u64,
-        /// The node of the worker, if it was known already.
+        /// The node of the worker; `None` if it was not known yet: then no node is avoided.
         host: Option<String>,
         /// Reason as text, for messages.
         cause: String,
     },
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the
-    /// external system's maximum. The spec is not requested again until no job needs it any more.
+    /// external system's maximum. The spec is not requested again until no job needs it any more. Ignored for a request that is not
+    /// open.
     NeverMet {
         /// Number of the request for a worker.
         request: u64,
@@ -124,7 +126,7 @@ impl GivenUp {
 }
 
 /// The workers of a ResourceManager with a driver: requested, starting and registered ones, and the back-off after failed
-/// starts.
+/// starts. A part of [`ResourceManager`](super::ResourceManager), which alone makes and uses it.
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,

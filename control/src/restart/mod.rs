@@ -32,7 +32,7 @@ pub enum RestartSpec {
     },
     /// Restarts after delays that grow with each failure and start over after a time without one.
     Exponential {
-        /// Delay before the first restart.
+        /// Delay before the first restart, and before the first one after a reset, without jitter.
         initial: Duration,
         /// Upper bound of the delay, jitter included.
         max: Duration,
@@ -131,10 +131,10 @@ impl RestartStrategy {
         Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
     }
 
-    /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part has had all its
-    /// slots before. `draw` is a random number for the jitter. A failure that is not recoverable, or that the policy excludes,
-    /// is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another within [`ROW_WITHIN`] waits
-    /// [`ROW_DELAY`] at least.
+    /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part was deployed
+    /// before, which matters only for shortages ([`NO_RESOURCE`]). `draw` is a random number for the jitter. A failure that is not
+    /// recoverable, or that the policy excludes, is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another
+    /// within [`ROW_WITHIN`] waits [`ROW_DELAY`] at least.
     pub fn failed(
         &mut self,
         now: Duration,

@@ -18,7 +18,7 @@ pub struct SlotGroup {
     /// Name of the slot sharing group.
     pub name: String,
     /// The profile that each slot of the group must fulfil: the largest amount of each resource that one of its vertices asks
-    /// for.
+    /// for; 0 of all if none asks, so that any slot will do.
     pub profile: ResourceProfile,
     /// Index of the group's first shared slot in the whole [`SlotPlan`].
     pub first: u32,

@@ -7,9 +7,9 @@
 use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
 
-/// Returns the part of `requirements` that slots with the profiles in `held`, one slot for each, leave unmet; empty if all are
-/// met. The most demanding requirement chooses first, and takes the smallest slots that fulfil it; each slot meets one
-/// requirement.
+/// Returns the part of `requirements` that slots with the profiles in `held`, one slot for each, leave unmet, summed by profile,
+/// the most demanding first; empty if all are met. The most demanding requirement chooses first, and takes the smallest slots
+/// that fulfil it; each slot meets one requirement.
 pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,

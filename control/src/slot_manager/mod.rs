@@ -210,8 +210,8 @@ impl SlotManager {
     }
 
     /// Replaces a job's requirements, which its JobMaster declares, with these whole amounts; entries with 0 slots are dropped,
-    /// and none at all means that the job needs no slots (it keeps those that it has). The next check gives slots. Ignored for
-    /// an earlier JobMaster of the job than the last one that declared.
+    /// and none at all means that the job needs no slots (it keeps those that it has). The next check gives slots. A removed job is
+    /// known again. Ignored for an earlier JobMaster of the job than the last one that declared.
     pub fn require(
         &mut self,
         job_id: JobId,
@@ -249,7 +249,7 @@ impl SlotManager {
 
     /// Removes a job and its requirements. Returns a [`Command::FreeSlot`] for each slot that is allocated to it, because
     /// nobody else frees these slots. Slots whose request is pending are freed when the request is answered: otherwise a
-    /// TaskExecutor could be asked to free a slot before it is asked to allocate it.
+    /// TaskExecutor could be asked to free a slot before it is asked to allocate it. May be repeated, also for an unknown job.
     pub fn remove_job(&mut self, job_id: JobId) -> Vec<Command> {
         if let Some(job) = self.jobs.remove(&job_id) {
             self.wanting -= u32::from(!job.requirements.is_empty());

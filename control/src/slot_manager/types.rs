@@ -20,12 +20,12 @@ pub enum Supply {
     },
     /// Workers are requested from an external resource system, and released when they are idle.
     Active {
-        /// The configured spec of a worker.
+        /// The configured spec of a worker; for slots larger than its own, workers of that size cut into fewer slots are requested.
         worker: WorkerResourceSpec,
         /// Time after which a requirement that is still unfulfilled is reported as a shortage (`slot.request.timeout`).
         request_timeout: Duration,
-        /// Time after which an idle TaskManager is released
-        /// (`resourcemanager.taskmanager-timeout`).
+        /// Time after which an idle TaskManager is released (`resourcemanager.taskmanager-timeout`); while a job waits for slots, only
+        /// one on a blocked node is.
         idle_timeout: Duration,
         /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is
         /// requested that would exceed it, so that jobs wait and their shortage is reported. `None`: no bound.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// those that the job uses already, then from the most used.
     pub spread_out: bool,
     /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made
-    /// before: two heartbeat intervals.
+    /// before; in production two heartbeat intervals.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,
@@ -134,8 +134,9 @@ pub enum Refusal {
     /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's
     /// state.
     Occupied(SlotAllocation),
-    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer; the slot counts as
-    /// [`Unknown`](super::workers::SlotState::Unknown) and is given to no job until the next report.
+    /// The TaskExecutor refused for any other reason (no such slot, a slot that is too small, registered at another ResourceManager),
+    /// is not registered here any more, or did not answer; the slot counts as [`Unknown`](super::workers::SlotState::Unknown) and is
+    /// given to no job until the next report.
     NotKnown,
 }
 
@@ -146,7 +147,7 @@ pub struct Overview {
     pub workers: u32,
     /// Number of slots of all registered workers.
     pub slots: u32,
-    /// Number of free slots, those on blocked nodes included.
+    /// Number of free slots, those on blocked nodes and of workers that are being released included.
     pub free_slots: u32,
     /// Number of registered workers on blocked nodes.
     pub blocked_workers: u32,

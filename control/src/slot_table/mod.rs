@@ -33,7 +33,7 @@ struct Slot {
 pub struct Held {
     /// Job that holds the slot.
     pub job: JobId,
-    /// Id, drawn by the ResourceManager, under which the job holds the slot.
+    /// Id under which the job holds the slot, drawn by the SlotManager and passed on by the ResourceManager's request.
     pub allocation: AllocationId,
     /// Phase of the allocation: accepted by a JobMaster, waiting for one, or on its way to be freed.
     pub phase: Phase,
@@ -48,7 +48,7 @@ pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
     /// `taskmanager.slot.timeout`, which begins anew when the job's program host has started.
     Inactive,
-    /// The connected JobMaster has accepted the slot.
+    /// The connected JobMaster has accepted the slot, by its answer to the offer or by deploying into it; kept without a time limit.
     Active,
     /// The slot's program host (the process that runs the job's tasks) has ended; the slot is freed once the JobMaster has
     /// confirmed the report of that, or after `taskmanager.slot.timeout`.
@@ -82,10 +82,10 @@ pub enum AllocateError {
         /// Allocation that has the slot now.
         allocation: AllocationId,
     },
-    /// The allocation already has another slot of this TaskExecutor, whatever the index that was asked for.
+    /// The slot that was asked for is free, but the allocation already has another slot of this TaskExecutor.
     #[error("allocation {0} has another slot here")]
     AllocatedElsewhere(AllocationId),
-    /// The slot offers less of some resource than is needed.
+    /// The slot is free, but offers less of some resource than is needed.
     #[error("slot {index} has {has}, {need} is needed")]
     TooSmall {
         /// Index of the slot in its TaskExecutor.

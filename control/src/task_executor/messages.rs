@@ -22,7 +22,8 @@ pub enum Event {
         /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`).
+    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`). Ignored unless it was
+    /// asked last.
     RegistrationRefused {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
@@ -31,7 +32,8 @@ pub enum Event {
         /// True if another attempt may succeed; false: the process ends.
         retry: bool,
     },
-    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause.
+    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause. Ignored unless it
+    /// was asked last.
     RegistrationFailed {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
@@ -61,7 +63,7 @@ pub enum Event {
         job: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
-        /// The instance id under which this process is registered.
+        /// The instance id under which the JobMaster knows this process; a ResourceManager gave it.
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
@@ -73,7 +75,7 @@ pub enum Event {
         id: JobMasterId,
         /// The reason as text, for log lines and users.
         reason: String,
-        /// True if this TaskExecutor may register at the same JobMaster again.
+        /// True if this TaskExecutor registers at the same JobMaster again after a pause; false: only at the job's next one.
         reconnect: bool,
     },
     /// A JobMaster has refused this TaskExecutor for good: the job's program host is killed and its slots are freed.
@@ -95,14 +97,14 @@ pub enum Event {
     HostUp {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the launch, unique within this process.
+        /// Number of the launch that the event is about, unique within this process; another than the present one is ignored.
         launch: u64,
     },
     /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost.
     HostLost {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the launch, unique within this process.
+        /// Number of the launch that the event is about, unique within this process; another than the present one is ignored.
         launch: u64,
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
@@ -111,14 +113,14 @@ pub enum Event {
     HostEnded {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the launch, unique within this process.
+        /// Number of the launch that the event is about, unique within this process; another than the present one is ignored.
         launch: u64,
     },
-    /// A JobMaster has answered [`Command::OfferSlots`]; offered slots that it does not accept are freed.
+    /// A JobMaster has answered [`Command::OfferSlots`]; offered slots that it does not accept are freed once no task runs in them.
     OffersAnswered {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the connection to the JobMaster, unique within the process.
+        /// Number of the connection on which the call was made ([`Connection::number`]); another than the present one is ignored.
         connection: u64,
         /// The allocations that the JobMaster accepts.
         accepted: Vec<AllocationId>,
@@ -127,23 +129,23 @@ pub enum Event {
     OffersFailed {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the connection to the JobMaster, unique within the process.
+        /// Number of the connection on which the call was made ([`Connection::number`]); another than the present one is ignored.
         connection: u64,
     },
     /// A JobMaster has taken a batch of reports (states of tasks or a lost slot), which are not sent again.
     ReportsTaken {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the connection to the JobMaster, unique within the process.
+        /// Number of the connection on which the call was made ([`Connection::number`]); another than the present one is ignored.
         connection: u64,
-        /// Attempts that the JobMaster does not know; they are cancelled.
+        /// Attempts in the batch that the JobMaster does not know as current; those that run here are cancelled.
         unknown: Vec<ExecutionAttemptId>,
     },
     /// A JobMaster did not answer a batch of reports, which is repeated after a pause.
     ReportsFailed {
         /// The job that the event is about.
         job: JobId,
-        /// Number of the connection to the JobMaster, unique within the process.
+        /// Number of the connection on which the call was made ([`Connection::number`]); another than the present one is ignored.
         connection: u64,
     },
     /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new.
@@ -189,7 +191,7 @@ pub enum Command {
         /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// Tell the ResourceManager that a slot has become free.
+    /// Tell the ResourceManager that a slot has become free. The message may be lost: the next report shows the same.
     NotifySlotAvailable {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,
@@ -200,14 +202,15 @@ pub enum Command {
         /// The allocation that ended.
         allocation: AllocationId,
     },
-    /// Find the job's leading JobMaster, register there ([`Event::JobMasterGained`]) and watch for changes.
+    /// Find the job's leading JobMaster, register there ([`Event::JobMasterGained`]) and watch for changes. If the job is watched
+    /// already, its instance id is replaced for later registrations.
     WatchJob {
         /// The job that the command is about.
         job: JobId,
-        /// The instance id under which this process is registered.
+        /// The instance id, given by the ResourceManager, under which the JobLeaderService registers this process.
         instance: InstanceId,
     },
-    /// Register again at the job's JobMaster, whose connection was lost.
+    /// Register again at the job's JobMaster, whose connection was lost, after a pause.
     ReconnectJob {
         /// The job that the command is about.
         job: JobId,
@@ -226,7 +229,8 @@ pub enum Command {
         /// The instance id under which the JobMaster knows this process.
         instance: InstanceId,
     },
-    /// End the connection to this JobMaster and its heartbeats.
+    /// End the connection to this JobMaster and its heartbeats: it leads no more, was lost, has refused this process or knows it under
+    /// another instance id now, or the job has no slots here any more.
     DropJobMaster {
         /// The job that the command is about.
         job: JobId,

@@ -56,12 +56,13 @@ pub enum SlotRefusal {
     /// The caller is not the ResourceManager that this process is registered at.
     #[error("not from the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The slot is not there, taken or too small: the slot table refused, for this reason.
+    /// The slot is not there, taken or too small, or the allocation has another slot here: the slot table refused, for this reason.
     #[error(transparent)]
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// The reason why a call of a JobMaster, or one task of it, is refused; nothing has changed for it.
+/// The reason why a call of a JobMaster ([`TaskExecutor::deploy`], [`TaskExecutor::cancel`], [`TaskExecutor::free_slot`]), or one task
+/// of a deployment, is refused; nothing has changed for it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of the job with this id is connected.
@@ -70,10 +71,11 @@ pub enum JobMasterRefusal {
     /// Another JobMaster of the job is connected, so the caller may be superseded.
     #[error("another JobMaster of the job is connected")]
     OtherJobMaster,
-    /// The allocation is not that of a slot of the job here, or the slot is being freed.
+    /// For one task of a deployment: its allocation is not that of a slot of the job here, or the slot is lost or being freed. For
+    /// `free_slot`: no slot here has the allocation.
     #[error("allocation {0} is not a slot of the job")]
     NoSuchAllocation(AllocationId),
-    /// The job's program host is starting, ending or absent, so that it takes no tasks now.
+    /// The job's program host is starting, ending or absent, so that a whole deployment is refused now.
     #[error("the job's program host is not up")]
     HostNotUp,
 }

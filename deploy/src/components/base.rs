@@ -17,12 +17,12 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Errors of starting a component of a process, which then cannot start: a thread that is gone, or the REST endpoint's folder
-/// of uploads.
+/// Errors of starting a component of a process, which then cannot start: a thread of actors that gave no answer, or
+/// the REST endpoint's folder or server.
 #[derive(Debug, Error)]
 pub enum ComponentError {
-    /// The lane (a thread for actors) that the component was to run on has ended, because the process is
-    /// ending.
+    /// The lane (a thread for actors) on which the component was to be started gave no answer: the lane has ended,
+    /// because the process is ending, or the start itself panicked there.
     #[error("{component} could not be started: {source}")]
     Lane {
         /// Name of the component concerned.
@@ -35,7 +35,7 @@ pub enum ComponentError {
     Storage {
         /// Name of the component concerned.
         component: &'static str,
-        /// Message of the system, with the path of the folder.
+        /// Message of the system; it names the folder if that is at fault.
         why: String,
     },
     /// The options contradict each other; the text says which and how. No component reports this at present.
@@ -120,7 +120,8 @@ impl Base {
     /// heartbeats by itself: the components name the peers that get them.
     ///
     /// # Errors
-    /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending.
+    /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a
+    /// start panicked there.
     pub async fn start(
         parts: BaseParts,
         retrieval: Arc<dyn LeaderRetrieval>,

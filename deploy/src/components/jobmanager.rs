@@ -38,12 +38,14 @@ pub struct JobManagerParts {
     /// True if other processes may lead instead: this process then finds the leaders through the record that the driver
     /// stores. False: only this process can lead.
     pub standby: bool,
-    /// URL of this process's REST endpoint, which the leader's record tells others; empty if there is none.
+    /// URL of this process's REST endpoint, which the leader's record shows to people who look into the store; empty
+    /// if there is none.
     pub rest: String,
     /// The store of the jobs' logs (graphs, checkpoints, results); with high availability, shared with the other
-    /// JobManagers.
+    /// JobManagers, otherwise in this process's memory.
     pub objects: Arc<dyn ObjectStore>,
-    /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`.
+    /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`,
+    /// otherwise files of this process, or its memory if it is an embedded cluster.
     pub details: Arc<dyn ObjectStore>,
     /// The store of this process's BlobServer: programs, and files that jobs ship.
     pub blobs: Arc<dyn BlobStore>,

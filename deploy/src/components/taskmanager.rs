@@ -23,7 +23,8 @@ pub struct TaskManagerParts {
     pub retrieval: Arc<dyn LeaderRetrieval>,
     /// Local store of the programs and files that were fetched from the JobManager's BlobServer.
     pub blobs: Arc<dyn BlobStore>,
-    /// True if `blobs` is the BlobServer's own store, as in an embedded cluster: nothing is ever fetched.
+    /// True if nothing is ever fetched from a BlobServer, as in an embedded cluster, whose only program is in this
+    /// process: blobs are looked for in `blobs` alone. False: those that are missing there are fetched.
     pub shares_blobs: bool,
     /// Starts the program hosts (processes that run a program's code) in which the jobs' tasks run.
     pub launcher: Arc<dyn ProgramHostLauncher>,
@@ -64,7 +65,8 @@ impl TaskManagerComponents {
     /// loss; this method does not wait for it.
     ///
     /// # Errors
-    /// Returns a [`ComponentError`] if a lane (thread of actors) has ended, because the process is ending.
+    /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a
+    /// start panicked there.
     pub async fn start(parts: TaskManagerParts) -> Result<Self, ComponentError> {
         let base = Base::start(parts.base, parts.retrieval).await?;
         let services = base.services.clone();

@@ -55,8 +55,9 @@ pub enum StartError {
     /// The options for memory, cores or slots contradict each other; the text says how.
     #[error("{0}")]
     Memory(String),
-    /// Something else that the options or arguments ask for is impossible, such as high availability without a directory or a
-    /// malformed certificate; the text says what.
+    /// Something else that the options or arguments ask for is impossible, such as high availability without a
+    /// directory or a malformed certificate, or on YARN the process's container is not as the options say; the text
+    /// says what.
     #[error("{0}")]
     Invalid(String),
     /// The process was told to stop (by a signal, for example) before it was up; the order says why.

@@ -36,9 +36,9 @@ pub(crate) enum ContainerError {
     /// YARN's working directory is not where the process runs.
     #[error("PWD is {expected}, but the process runs in {actual}")]
     Directory {
-        /// User that YARN names.
+        /// Working directory that YARN names.
         expected: String,
-        /// User that the system names.
+        /// Working directory of the process, by the system.
         actual: String,
     },
     /// The staged configuration of Hadoop.

@@ -33,7 +33,8 @@ pub struct Options {
     /// Silence after which a ping is sent while calls wait (`ipc.client.ping`, `ipc.ping.interval`; 60 s). `None`: no
     /// pings.
     pub ping: Option<Duration>,
-    /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never.
+    /// Time after which a connection without calls closes (`ipc.client.connection.maxidletime`; 10 s). `None`: never, which
+    /// no property can say.
     pub idle: Option<Duration>,
     /// Bounds of each connection on the length of frames (`ipc.maximum.response.length`, `ipc.maximum.data.length`), waiting
     /// calls and unsent bytes. At the last two bounds further calls wait in line, at most until their deadlines.
@@ -75,11 +76,11 @@ impl Options {
 
     /// Reads the options from the Hadoop properties that the fields name. A property that is not set leaves the value
     /// of `Options::default()`. A call timeout of 0, which means for ever in Hadoop, becomes an hour; a ping interval
-    /// of 0 means no pings.
+    /// of 0 means no pings; a maximum length of 0 means the default.
     ///
     /// # Errors
-    /// Fails with [`ConfError::Type`] for a property of the wrong type, and with [`ConfError::Expansion`] for one whose
-    /// `${…}` never stop expanding.
+    /// Fails with [`ConfError::Type`] for a property of the wrong type or a negative number of tries, and with
+    /// [`ConfError::Expansion`] for one whose `${…}` never stop expanding.
     pub fn from_conf(conf: &Configuration) -> Result<Self, ConfError> {
         let default = Self::default();
         let duration = |name: &str, or: Duration| Ok(conf.get_duration(name)?.unwrap_or(or));

@@ -84,8 +84,9 @@ impl Proxy {
     /// info.
     ///
     /// # Errors
-    /// Fails with the error of the last try. If the overall deadline left that try less than its full time and its
-    /// request was never sent, the error of the try before it is returned.
+    /// Fails with the error of the last try, at once where the pause before the next would end after the overall deadline.
+    /// If the overall deadline left the last try less than its full time and its request was never sent, the error of the
+    /// try before it is returned.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,

@@ -27,12 +27,13 @@ pub enum ConfError {
     /// Files include each other more than 16 levels deep, perhaps without end.
     #[error("{resource}: more than {max} levels of included files")]
     Includes {
-        /// The file whose inclusion was refused.
+        /// The file whose inclusion was refused, as the inclusion's `href` spells it.
         resource: String,
         /// Maximum depth of inclusions.
         max: usize,
     },
-    /// A configuration, with all that it includes, has more than 16 MiB.
+    /// A configuration, with all that it includes, has more than 16 MiB; or its values together have, so that
+    /// [`Configuration::to_xml`](super::Configuration::to_xml) does not write them.
     #[error("{resource}: longer than {max} bytes")]
     TooLong {
         /// The file or resource.
@@ -46,12 +47,12 @@ pub enum ConfError {
         /// Name of the property whose value was asked for.
         name: String,
     },
-    /// The property's value is not of the type that is needed.
+    /// The property's value is not of the type that is needed, or is none of the words that the property may be.
     #[error("{name} must be {expected}")]
     Type {
         /// Name of the property whose value does not fit.
         name: String,
-        /// The expected type in words, such as `a number`.
+        /// The expected type or the allowed words, such as `a whole number` or `simple or kerberos`.
         expected: &'static str,
     },
     /// A property that is needed is not set, or empty.

@@ -241,15 +241,15 @@ impl Configuration {
         self.properties.get(current_name(name)).is_some_and(|property| property.is_final)
     }
 
-    /// Returns the name of the resource that a property's value comes from: a file's path, `defaults`, or
-    /// `programmatically`; `None` if the property is not set.
+    /// Returns the name of the resource that a property's value comes from: a file's path, the name given to
+    /// [`Configuration::add_xml`], `defaults`, or `programmatically`; `None` if the property is not set.
     #[must_use]
     pub fn source(&self, name: &str) -> Option<&str> {
         self.properties.get(current_name(name)).map(|property| property.resource.as_str())
     }
 
-    /// Returns the names of all resources that some property's value comes from, each once, sorted: paths of files,
-    /// `defaults`, `programmatically`.
+    /// Returns the names of all resources that some property's value comes from, each once, sorted: those that
+    /// [`Configuration::source`] returns. A resource whose every property was overridden is not among them.
     #[must_use]
     pub fn sources(&self) -> Vec<&str> {
         let all = self.properties.values().map(|property| property.resource.as_str());

@@ -18,7 +18,8 @@ pub struct Declared {
     /// Name of the property, such as `dfs.nameservices`, as the resource spells it, without white space around it; never
     /// empty.
     pub name: String,
-    /// The value as written, with references `${…}` unexpanded; `None` if the property has no `<value>`.
+    /// The value as written, with references `${…}` unexpanded; `None` if the property has neither a `<value>` nor an
+    /// attribute `value`.
     pub value: Option<String>,
     /// True if the property is marked `<final>`: later resources must not change it.
     pub is_final: bool,
@@ -88,12 +89,13 @@ pub(crate) fn read(path: &Path) -> Result<String, ConfError> {
 }
 
 /// Returns the properties that a configuration's XML text declares, in order, with those of included resources in their
-/// place. `resource` names the text in errors; `includes` opens what it includes.
+/// place. `resource` names the text in errors; `includes` opens what it includes. Properties without a name and unknown
+/// elements are skipped.
 ///
 /// # Errors
-/// Fails with [`ConfError::Xml`] for a text that is no configuration; [`ConfError::TooLong`] above 16 MiB with all
-/// inclusions; [`ConfError::Includes`] above 16 levels; the error of an inclusion that cannot be read and has no
-/// fallback.
+/// Fails with [`ConfError::Xml`] for a text, included or not, that is no configuration, has a DTD or more than 1,048,576
+/// XML nodes; [`ConfError::TooLong`] above 16 MiB with all inclusions; [`ConfError::Includes`] above 16 levels; the
+/// error of an inclusion that cannot be opened and has no fallback.
 pub fn parse(
     resource: &str,
     text: &str,

@@ -18,7 +18,8 @@ pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
-    /// There is no usable GSSAPI library on this machine. Holds what the loader says of each name it tried.
+    /// There is no GSSAPI library on this machine, or one that lacks a function of MIT Kerberos. Holds what the loader says
+    /// of each name it tried.
     #[error(
         "Kerberos is needed and no GSSAPI library could be loaded: install MIT Kerberos \
          (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
@@ -32,18 +33,20 @@ pub enum GssError {
         /// The library's words, of both status codes.
         reason: String,
     },
-    /// The user has no Kerberos tickets and can get none from this source.
+    /// The user has no Kerberos tickets and can get none from this source: there is no ticket cache, its tickets have run
+    /// out, the keytab cannot be opened or lacks the user's key, or the Kerberos server (KDC) refuses or does not answer.
     #[error("no Kerberos tickets from {from}: {reason}")]
     Credential {
         /// The ticket cache or keytab.
         from: String,
-        /// The library's words.
+        /// The library's words, or the system's for a keytab that cannot be opened.
         reason: String,
     },
     /// The server did not prove who it is, although Kerberos took the security context for established.
     #[error("the server did not prove who it is")]
     NotMutual,
-    /// A principal, host or path holds a zero byte, which the library cannot take.
+    /// A principal, host or name of a ticket cache holds a zero byte, or a keytab's path is not UTF-8, which this module
+    /// does not pass to the library.
     #[error("a name or path holds a zero byte")]
     Name,
 }
@@ -51,7 +54,7 @@ pub enum GssError {
 /// The server that a security context authenticates to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GssTarget {
-    /// A principal with its realm: `yarn/rm.example.org@EXAMPLE.ORG`.
+    /// A principal with its realm, `yarn/rm.example.org@EXAMPLE.ORG`; without one, Kerberos' default realm is meant.
     Principal(String),
     /// A service on a host; Kerberos itself finds the realm.
     Service {
@@ -73,7 +76,8 @@ pub struct Opened {
 }
 
 /// One side of a GSSAPI security context: it exchanges tokens with the peer until both have proved who they are, and
-/// protects messages to the peer afterwards. Dropping it forgets its keys.
+/// protects messages to the peer afterwards. Made by [`Initiator::context`] for one connection, and driven by
+/// [`GssapiMechanism`](crate::sasl::GssapiMechanism). Dropping it forgets its keys.
 pub trait GssContext: Send {
     /// Takes the peer's token (empty at the client's first step). Returns the token to send to the peer, and true once
     /// the context is established. It may ask a Kerberos server (KDC), and so may block.
@@ -127,9 +131,11 @@ pub trait Initiator: Send + Sync {
     /// Fails with a [`GssError`], for example for a name that Kerberos cannot parse.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets if `need` asks for them and no try was made just before. Waits for them where the present
-    /// ones are of no use. If none can be had, the present ones stay, and the next context fails with the reason. The
-    /// default does nothing.
+    /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s,
+    /// as configured). Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the
+    /// background. If none can be had, the present ones stay, and the next context fails with the reason. The default does
+    /// nothing. A client calls this before it connects, unless it has a token for the server, and after each stream on which
+    /// Kerberos failed.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
@@ -198,8 +204,9 @@ impl Library {
     /// server (KDC), and so may block.
     ///
     /// # Errors
-    /// Fails with [`GssError::Credential`] if there are no tickets, the keytab lacks the user's key, or the KDC does
-    /// not answer; [`GssError::Name`] for a name or path with a zero byte.
+    /// Fails with [`GssError::Credential`] if there are no tickets, the keytab cannot be opened or lacks the user's key, or
+    /// the KDC does not answer; [`GssError::Name`] for a principal or cache name with a zero byte, or a keytab path that is
+    /// not UTF-8.
     pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
         let none = |reason: String| GssError::Credential { from: source.to_string(), reason };
         if let CredentialSource::Keytab { keytab, .. } = source {

@@ -34,7 +34,8 @@ pub enum HdfsError {
     /// HDFS.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user could not be logged in, or has no way to authenticate at a NameNode.
+    /// The user is to authenticate at a NameNode by Kerberos, and the configuration does not name the NameNode's principal
+    /// (from [`HdfsTokens::new`]); or a program has turned the error of its own login into this one.
     #[error(transparent)]
     Login(#[from] LoginError),
     /// The NameNode gave no token, because security is off in its cluster; the value is the file system's URI.
@@ -73,8 +74,9 @@ impl HdfsTokens {
     /// given. Calls no NameNode, but may look hosts up.
     ///
     /// # Errors
-    /// Fails with [`HdfsError::Conf`] for a configuration or URI that is wrong, [`HdfsError::Login`] if this user has
-    /// no way to authenticate.
+    /// Fails with [`HdfsError::Conf`] for a configuration or URI that is wrong, [`HdfsError::Login`] if Kerberos is to be
+    /// used and the configuration does not name the NameNodes' principal. A user of a secure cluster without tokens and
+    /// tickets is no error here; the calls fail then.
     pub async fn new(
         conf: &Configuration,
         login: &Login,

@@ -28,7 +28,7 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// Reads from the configuration which NameNodes the file system of a URI has, or that of `fs.defaultFS` where none
-    /// is given. A NameNode without a port has 8020. Looks no host up.
+    /// is given. A path in the URI is left out, and a NameNode without a port has 8020. Looks no host up.
     ///
     /// # Errors
     /// Fails with [`ConfError::Type`] for a URI or address that is wrong, [`ConfError::Missing`] for a NameNode without

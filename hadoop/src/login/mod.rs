@@ -64,12 +64,13 @@ pub enum LoginError {
     /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL`, which has to name the user in it, is not set.
     #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
     NoPrincipal,
-    /// The command that renews a ticket cache (`kinit -R`) failed; the old Kerberos tickets stay in use.
+    /// The command that renews a ticket cache (`kinit -R`) failed, and the cache holds no newer tickets either; the old Kerberos
+    /// tickets stay in use.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
         /// The command that was run.
         command: String,
-        /// The command's error output, or why it did not run to its end.
+        /// The command's error output, or why it did not run to its end, such as its limit of 60 s.
         reason: String,
     },
     /// Another user has logged in to the ticket cache since this login; this login's old tickets stay in use.
@@ -176,13 +177,13 @@ impl Login {
     /// that is `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache;
     /// otherwise `HADOOP_USER_NAME` or the operating system's user. The user has the tokens of
     /// `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for whom the other
-    /// one acts.
+    /// one acts, and who begins without tokens ([`Login::proxy`]).
     ///
     /// A process that has tokens and no Kerberos tickets, such as a container, logs in by its user name.
     ///
     /// # Errors
-    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name, or,
-    /// without tokens, Kerberos gives no tickets.
+    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name,
+    /// `KRB5KEYTAB` is set without `KRB5PRINCIPAL`, or, without tokens, Kerberos gives no tickets.
     pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
@@ -320,12 +321,13 @@ impl Login {
     }
 
     /// Returns the target by which a client calls this service as this user: with the user's token for it, Kerberos
-    /// tickets, or without authentication where the cluster has none. Calls nobody, but looks the host up if the user
-    /// has a token of the service's kind or the principal needs the host's name.
+    /// tickets (if there are both, the server chooses), or without authentication where the cluster has none. Calls no
+    /// server, but looks the host up if the user has a token of the service's kind, or if the principal has `_HOST` and
+    /// `host` is an address. In a secure cluster a user with neither gets a target, too, whose connections fail.
     ///
     /// # Errors
-    /// Fails with [`LoginError::Conf`] if Kerberos is to be used and the configuration does not name the service's
-    /// principal.
+    /// Fails with [`LoginError::Conf`] if there is no token, the user has Kerberos tickets that the service takes, and
+    /// the configuration does not name the service's principal.
     pub async fn target(
         &self,
         service: Service,
@@ -338,7 +340,7 @@ impl Login {
 
     /// Returns the target by which a client calls this service as this user with `token`, such as a NodeManager's; with
     /// `None` by Kerberos, or without authentication where the cluster has none. The user's own tokens are not used.
-    /// Looks the host up only if the principal needs the host's name.
+    /// Looks the host's name up only if the principal has `_HOST` and `host` is an address.
     ///
     /// # Errors
     /// Fails as [`Login::target`] does.
@@ -440,8 +442,9 @@ impl Login {
     }
 
     /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R` or, if that fails, by
-    /// newer ones that somebody else has put into the cache. Does nothing without tickets; open connections stay as
-    /// they are. Seldom needed, because tickets are renewed as they age, as [the module says](self).
+    /// newer ones that somebody else has put into the cache; of a proxy user, those of the real user. Waits for a renewal
+    /// that is under way first. Does nothing without tickets; open connections stay as they are. Seldom needed, because
+    /// tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
     /// Fails with a [`LoginError`] if no newer tickets can be had, or they are another user's. The old tickets stay in

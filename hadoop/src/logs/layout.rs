@@ -47,8 +47,8 @@ impl NodeFile {
 /// Returns the directories in which logs of `owner`'s application may be, in the order in which Hadoop looks for them:
 /// those of the configured formats first, then those where the formats would be by default, because a client's
 /// configuration often lacks what the nodes' says. For each format the directory of Hadoop 3.3 and later comes first,
-/// then, unless `yarn.nodemanager.remote-app-log-dir-include-older` is false, that of earlier versions. Looks into none
-/// of them.
+/// then, unless `yarn.nodemanager.remote-app-log-dir-include-older` is false, that of earlier versions. `owner` is the
+/// short name of the application's user. Formats that this library does not know are left out. Looks into none of them.
 ///
 /// # Errors
 /// Fails with a [`ConfError`] for a property that is wrong.

@@ -125,26 +125,29 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes are not of the expected format, or damaged; the text says where.
+    /// The bytes of a log file or of its checksum file are not of the expected format, or damaged; the text says what is
+    /// wrong.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
-    /// The log file was written for another application than the decoder's.
+    /// The log file was written for another application than the decoder's. Noticed of indexed files only.
     #[error("the file was not written for this application")]
     OtherApplication,
     /// The log file is compressed by the method that the value names; only gzip and no compression are supported.
     #[error("the file is compressed with {0}, which is not supported: none and gz are")]
     Compression(String),
-    /// A part of the log file is larger than anything that Hadoop writes.
+    /// An index in the log file is larger than this library reads: above 64 KiB or 16 MiB in a TFile, 8 MiB (20 MiB when
+    /// decoded) in an indexed file, or than the file itself says.
     #[error("the {what} has {bytes} bytes, at most {max} are taken")]
     TooLarge {
-        /// The part of the file.
+        /// The part of the file, in words.
         what: &'static str,
-        /// Size of that part of the file.
+        /// Size of that part of the file, in bytes, as far as it was read.
         bytes: u64,
-        /// Largest size that is accepted for it.
+        /// Largest size that is accepted for it, in bytes.
         max: u64,
     },
-    /// The source of the log file failed to read it; it may be tried again.
+    /// The source of a [`LogReader`] failed to read a range of the file, or gave fewer bytes than asked for; the read may be
+    /// tried again.
     #[error("the log file cannot be read: {0}")]
     Read(#[source] std::io::Error),
     /// A node's HTTP answer is not one that nodes give; the text says what is wrong.
@@ -163,9 +166,9 @@ pub enum LogError {
     Refused {
         /// The node's web address, as `host:port`.
         address: String,
-        /// The HTTP status, 0 if there was none.
+        /// The HTTP status of the answer.
         status: u16,
-        /// The beginning of the answer's body, at most 300 characters.
+        /// The beginning of the answer's body, at most 300 characters without control characters; may be empty.
         reason: String,
     },
 }

@@ -56,8 +56,8 @@ impl NodeLogs {
         local_logs(&String::from_utf8_lossy(&list))
     }
 
-    /// Opens one of the container's logs, which ends where the node's file ends when it is read. `name` is the file's
-    /// name, such as `stdout`. Makes a connection of its own.
+    /// Opens one of the container's logs; bytes that the container writes after the node has begun to answer are not in it.
+    /// `name` is the file's name, such as `stdout`. Makes a connection of its own.
     ///
     /// # Errors
     /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
@@ -154,7 +154,8 @@ impl NodeLogStream {
     ///
     /// # Errors
     /// Fails with [`LogError::Node`] if the connection breaks, or the node is silent for longer than `patience`;
-    /// [`LogError::Answer`] if the answer holds no log, or ends before the length that its head announced.
+    /// [`LogError::Answer`] if the answer holds no log, or ends before the length that its HTTP head announced. If that
+    /// announced none, a log that was cut off ends with `complete: false`.
     pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
         loop {
             if let Some(event) = self.decoder.poll()? {

@@ -93,7 +93,8 @@ impl LogDecoder {
 
 /// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it.
 pub trait ReadRange: Send {
-    /// Reads the `length` bytes of the file from `offset` on, neither more nor less.
+    /// Reads the `length` bytes of the file from `offset` on, neither more nor less. Called by [`LogReader::next`], of which a
+    /// call after an error asks for the same range again.
     ///
     /// # Errors
     /// Fails with any error that keeps them from being read; an early end of the file is one.

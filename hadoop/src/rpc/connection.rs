@@ -178,8 +178,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. The
-    /// server may carry the call out; an answer that still comes is skipped.
+    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. A call
+    /// that was not sent yet never is; one that was, the server may carry out, and an answer that still comes is skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }
@@ -315,7 +315,7 @@ impl Connection {
     }
 
     /// Does what is due at `now`: ends calls whose deadline has passed, closes the connection if authentication takes
-    /// too long or no call was made for [`Setup::idle`], or sends a ping.
+    /// too long or no call has waited for [`Setup::idle`], or sends a ping.
     pub fn on_time(&mut self, now: Time) {
         if self.is_closed() {
             return;

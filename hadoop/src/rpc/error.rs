@@ -6,9 +6,9 @@ use crate::sasl::SaslError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
-    /// The Java class: `org.apache.hadoop.ipc.StandbyException`.
+    /// The Java class: `org.apache.hadoop.ipc.StandbyException`; empty if the server names none.
     pub class: String,
-    /// The exception's message, often followed by a stack trace.
+    /// The exception's message, often followed by a stack trace; empty if the server sends none.
     pub message: String,
     /// The server's classification of the error, from the response's header.
     pub code: ErrorCode,
@@ -151,8 +151,9 @@ pub enum ConnectionError {
     /// The client gave up the authentication, or refused a message of a protected stream.
     #[error("authentication: {0}")]
     Sasl(#[from] SaslError),
-    /// The server sent bytes that are not Hadoop RPC, or a frame above [`Limits::frame_in`](super::Limits::frame_in); or a
-    /// header or authentication message of this side was too long to send. The text says what is wrong.
+    /// The server sent bytes that are not Hadoop RPC, a frame above [`Limits::frame_in`](super::Limits::frame_in), an answer
+    /// for another client, or a message without the agreed protection; or a header or authentication message of this side
+    /// was too long to send. The text says what is wrong.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
     /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the
@@ -162,8 +163,9 @@ pub enum ConnectionError {
     /// Authentication was not through within the setup timeout ([`Setup::setup_timeout`](super::Setup::setup_timeout)).
     #[error("the server did not finish its greeting in time")]
     SetupTimeout,
-    /// This side closed the connection because no call was made for the configured time
-    /// ([`Setup::idle`](super::Setup::idle)).
+    /// This side closed the connection because no call had waited on it for the configured time
+    /// ([`Setup::idle`](super::Setup::idle)). A [`Client`](crate::client::Client) gives a call that comes in this very moment to
+    /// a new connection, and lets the call fail with this only after four such connections.
     #[error("the connection was idle and has been closed")]
     Idle,
     /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port.
@@ -214,7 +216,7 @@ pub enum CallError {
     Connection {
         /// The reason why the connection failed.
         error: ConnectionError,
-        /// Whether the request had been handed to the network by then: it may have been carried out.
+        /// True if the request had been given out for sending by then; if false, it was surely not carried out.
         sent: bool,
     },
     /// No answer came before the call's deadline. The call is given up; the connection lives on, and skips a late answer.
@@ -224,7 +226,7 @@ pub enum CallError {
         method: String,
         /// The time that the call was given.
         after: std::time::Duration,
-        /// Whether the request had been handed to the network by then: it may have been carried out.
+        /// True if the request had been given out for sending by then; if false, it was surely not carried out.
         sent: bool,
     },
     /// The connection's bounds on waiting calls and unsent bytes are reached, or the call's number is waiting already;

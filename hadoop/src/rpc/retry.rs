@@ -14,7 +14,8 @@ pub enum RetryPolicy {
     Never,
     /// Tries the same server again after a fixed pause, as YARN's clients do without failover, even where the server may
     /// have executed the call. Gives up at once where another try is of no use: after exceptions (other than standby and
-    /// retriable ones, and that of a server that shuts down), a failed authentication, or bytes that are not Hadoop RPC.
+    /// retriable ones, and that of a server that shuts down), a failed authentication, bytes that are not Hadoop RPC, a
+    /// request that is too long, or an answer that cannot be decoded.
     Fixed {
         /// Pause between two tries.
         interval: Duration,
@@ -22,8 +23,8 @@ pub enum RetryPolicy {
         retries: u32,
     },
     /// Tries another server if this one is not the active one, is not reached or, for idempotent calls, does not
-    /// answer; the same one again if it asks for that. The first failover comes at once; later pauses double up to a
-    /// bound, each varied at random by half up or down.
+    /// answer; the same one again if it asks for that. The first failover comes at once, and so does a repetition after
+    /// the very first try; later pauses double up to a bound, each varied at random by half up or down.
     FailOver {
         /// Maximum number of failovers of one call.
         failovers: u32,

@@ -98,8 +98,8 @@ pub struct Setup {
     /// Maximum time of authentication on one stream; after it the connection ends, and its calls fail, with
     /// [`ConnectionError::SetupTimeout`].
     pub setup_timeout: Duration,
-    /// Time without calls after which the connection closes with [`ConnectionError::Idle`]
-    /// (`ipc.client.connection.maxidletime`); `None`: never.
+    /// Time since the stream began or the last call ended, without a call that waits, after which the connection closes
+    /// with [`ConnectionError::Idle`] (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
     /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has
     /// failed on one; then it closes.

@@ -11,15 +11,15 @@ pub enum SaslError {
     #[error("the server does not know the token's password: its proof is wrong")]
     ServerProof,
     /// The server's messages are out of order: it ends the exchange too early, goes on after the end, makes a second
-    /// offer, or never ends. The text says which.
+    /// offer, sends a message that only clients send, or does not end after 32 messages. The text says which.
     #[error("the server is out of step: {0}")]
     OutOfStep(&'static str),
     /// The client has the credentials for none of the authentication methods that the server offers.
     #[error("the server offers {offered}, and this client has {have}")]
     NoCommonMethod {
-        /// The server's methods.
+        /// The server's methods, in its order, separated by commas.
         offered: String,
-        /// The methods that this client could use.
+        /// The credentials that this client has, in words, such as `a token of kind …`.
         have: String,
     },
     /// The server wants no authentication (`SIMPLE`), or offers nothing else that this client can use, and the client's
@@ -46,7 +46,7 @@ pub enum SaslError {
         offered: String,
     },
     /// The server claims another Kerberos principal than the client's configuration names, or one that its pattern
-    /// excludes.
+    /// excludes, and offers no other method that the client can use.
     #[error("the server says it is {advertised}, and the configuration expects {expected}")]
     Principal {
         /// The principal that the server claims, as `service/host`.

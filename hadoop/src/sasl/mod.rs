@@ -87,7 +87,8 @@ pub trait Mechanism: Send {
 }
 
 /// Protects a stream after authentication: signs each message and, if agreed, encrypts it. Both sides count the
-/// messages, so they must be wrapped, sent and unwrapped in the same order.
+/// messages, so they must be wrapped, sent and unwrapped in the same order. A [`Connection`](crate::rpc::Connection) wraps
+/// and unwraps all its frames with the layer that the authentication gave it.
 pub trait SecurityLayer: Send {
     /// Returns the largest number of bytes that one call of `wrap` may be given, so that the peer accepts the wrapped
     /// message.

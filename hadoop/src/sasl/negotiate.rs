@@ -34,10 +34,12 @@ impl AuthMethod {
 /// The reaction of a client to a server that wants no authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
-    /// Fail with [`SaslError::SimpleRefused`]: it may not be the server that it seems to be.
+    /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else
+    /// that the client can use: it may not be the server that it seems to be.
     #[default]
     Refuse,
-    /// Go on without authentication: anybody who answers at the address is taken for the server.
+    /// Go on without authentication: anybody who answers at the address is taken for the server. A client with a token or
+    /// Kerberos tickets does so too if the server offers that first.
     Allow,
 }
 
@@ -57,7 +59,8 @@ impl ServerPrincipal {
     /// pattern the claimed service and host.
     ///
     /// # Errors
-    /// Fails with [`SaslError::Principal`] if the server claims another principal.
+    /// Fails with [`SaslError::Principal`] if the server claims another principal, or [`Exact`](Self::Exact) is compared
+    /// with one without a host.
     pub fn admit(&self, service: &str, host: &str) -> Result<GssTarget, SaslError> {
         let advertised = format!("{service}/{host}");
         let (Self::Exact(expected) | Self::Pattern(expected)) = self;
@@ -111,8 +114,8 @@ fn glob(pattern: &str, text: &str) -> bool {
 pub struct Kerberos {
     /// The user's Kerberos credential, by which tickets for the server are got.
     pub initiator: Arc<dyn Initiator>,
-    /// The principal that the server must have; a server that names another one is refused with [`SaslError::Principal`]
-    /// before anything secret is sent.
+    /// The principal that the server must have. Kerberos is not used with a server that names another one; if it offers no
+    /// other method that the client can use, the negotiation fails with [`SaslError::Principal`].
     pub server: ServerPrincipal,
 }
 
@@ -237,9 +240,9 @@ impl Negotiation {
     /// client can use. May ask a Kerberos server (KDC), and so may block.
     ///
     /// # Errors
-    /// Fails with a [`SaslError`] if the server's message is malformed or out of order, if it offers nothing that this
-    /// client can or may use, or if the mechanism fails. The connection is of no use then. A server that refuses the client
-    /// sends no such message, but an exception in the response's header, which the caller handles.
+    /// Fails with a [`SaslError`] if the server's message is malformed, out of order or the 33rd of this exchange, if it
+    /// offers nothing that this client can or may use, or if the mechanism fails. The connection is of no use then. A server
+    /// that refuses the client sends no such message, but an exception in the response's header, which the caller handles.
     pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
         self.rounds += 1;
         if self.rounds > ROUNDS_MAX {

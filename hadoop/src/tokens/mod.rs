@@ -44,10 +44,12 @@ pub enum TokenError {
         /// The I/O error; of kind `InvalidData`, with the [`TokenError`] inside, if the file holds no token storage.
         source: std::io::Error,
     },
-    /// The bytes are no token storage, or bytes or a file have more than 4 MiB; the text says what is wrong.
+    /// The bytes are no token storage (from [`Credentials::from_bytes`]), or bytes or a file have more than 4 MiB; the text
+    /// says what is wrong.
     #[error("not a token storage: {0}")]
     Malformed(&'static str),
-    /// The token storage has a format, with this number, that this library does not know.
+    /// The token storage has a format, with this number, that this library does not know (not 0 or 1). Of a file this error
+    /// comes inside [`TokenError::File`].
     #[error("token storage of unknown format {0}")]
     UnknownFormat(u8),
 }

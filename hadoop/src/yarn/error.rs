@@ -17,7 +17,8 @@ pub enum YarnError {
     /// The configuration could not be read, lacks a property, or has a wrong value.
     #[error(transparent)]
     Conf(#[from] ConfError),
-    /// The user could not be determined or logged in, or has no way to authenticate at a server.
+    /// The user could not be determined or logged in, or is to authenticate by Kerberos at a ResourceManager whose principal
+    /// the configuration does not name.
     #[error(transparent)]
     Login(#[from] LoginError),
     /// There is no queue of this name, or it is no leaf, and only leaves take applications; found by

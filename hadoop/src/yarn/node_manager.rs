@@ -38,7 +38,8 @@ impl NmClient {
     }
 
     /// Returns this client with a bound for each of its calls, all tries together. Without it a call takes at most what
-    /// `yarn.client.nodemanager-connect.max-wait-ms` allows (180 s by default), or one try where that takes longer.
+    /// `yarn.client.nodemanager-connect.max-wait-ms` allows (180 s by default; with -1 there is no bound), or one try where
+    /// that takes longer.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = Some(deadline);
@@ -50,8 +51,7 @@ impl NmClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` and the [`CallError`](crate::rpc::CallError) of the last try,
-    /// `YarnError::Incomplete` if the node's id has no valid port, `YarnError::Login` if its address cannot be used
-    /// with this login.
+    /// `YarnError::Incomplete` if the node's id has no valid port.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         node: &NodeId,

@@ -62,8 +62,8 @@ pub fn resource_managers(
 }
 
 /// Returns the name to request delegation tokens with for an application, so that the ResourceManager may renew them:
-/// the Kerberos principal of the ResourceManagers. Looks the first ResourceManager's host up if the principal has
-/// `_HOST`.
+/// the Kerberos principal of the ResourceManagers. If it has `_HOST`, that becomes the first ResourceManager's host, whose
+/// name is looked up (for at most 10 s) where the configuration has an address.
 ///
 /// # Errors
 /// Fails with [`ConfError::Missing`] if the configuration names no principal, as on a cluster without Kerberos;

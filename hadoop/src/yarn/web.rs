@@ -16,8 +16,8 @@ pub struct WebAddress {
 }
 
 impl WebAddress {
-    /// Returns the address as browsers write it: `http://host:port`, in lower case, without a port that is the scheme's
-    /// default.
+    /// Returns the address as browsers write it: `http://host:port`, a name in lower case and an IPv6 address in brackets,
+    /// without a port that is the scheme's default.
     pub fn origin(&self) -> String {
         let (scheme, default) = if self.https { ("https", 443) } else { ("http", 80) };
         let host = match self.host.contains(':') {
@@ -41,8 +41,9 @@ pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
 }
 
 /// Returns the addresses of YARN's web proxy: the one of `yarn.web-proxy.address`, else those of the ResourceManagers'
-/// pages, each of which is a proxy; none if the configuration has neither. Hadoop's filter, which lets only the proxy
-/// open an ApplicationMaster's pages, finds them in the same way.
+/// pages, each of which is a proxy (`yarn.resourcemanager.webapp.address` or `….webapp.https.address`, else the host of
+/// `yarn.resourcemanager.hostname` with port 8088 or 8090); none if the configuration has none of these. Hadoop's filter,
+/// which lets only the proxy open an ApplicationMaster's pages, finds them in the same way.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for a property that is no address, [`ConfError::Expansion`] for endless `${…}`.

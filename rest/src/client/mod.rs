@@ -51,7 +51,9 @@ impl Default for ClientTimeouts {
 
 /// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no
 /// call is repeated. All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer
-/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape.
+/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the
+/// statuses that a method names, 503 means that no leader of the component in question is known, and 504 that a component
+/// did not answer in time.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -122,7 +124,8 @@ impl RestClient {
     pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
         self.get("/config").await
     }
-    /// Sends `GET /jobmanager/config`: the JobManager's options, secrets masked.
+    /// Sends `GET /jobmanager/config`: the options that are set for the JobManager that answers, secrets masked; defaults
+    /// are not listed.
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
@@ -131,9 +134,10 @@ impl RestClient {
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
-    /// Sends `GET /jobmanager/logs/:file` and calls `each` with the pieces of the file as they come; the first error of
-    /// `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
-    /// `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a `ClientError` is converted to `E`.
+    /// Sends `GET /jobmanager/logs/:file` and calls `each` with the pieces of the file, up to its length at the request, as
+    /// they come; the first error of `each` ends the download and is returned. Not the download as a whole, but the wait
+    /// for each piece is limited by `ClientTimeouts::answer`. Refused with 404 if there is no such log file; a
+    /// `ClientError` is converted to `E`.
     pub async fn log<E: From<ClientError>>(
         &self,
         file: &str,
@@ -143,14 +147,16 @@ impl RestClient {
         self.transport.download(&path, self.timeouts.answer, each).await
     }
     /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id
-    /// `id` and its program hosts (the processes that run jobs' code). Refused with 404 if it is not registered.
+    /// `id` and its program hosts (the processes that run jobs' code). The endpoint asks the TaskManager for them. Refused
+    /// with 404 if it is not registered, with 503 while no ResourceManager leads or the TaskManager cannot be reached, and
+    /// with 504 if it does not answer in time.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
     /// Sends `GET /taskmanagers/:id/logs/:file` and calls `each` with the pieces of the file as they come; the first error
     /// of `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
-    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown; a `ClientError` is
-    /// converted to `E`.
+    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown, with 503 or 504 as the
+    /// list of its logs; a `ClientError` is converted to `E`.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -160,13 +166,15 @@ impl RestClient {
         let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows, running or ended. A job whose JobMaster
-    /// does not answer within 2 s is shown as `INITIALIZING`. Refused with 503 while no Dispatcher leads.
+    /// Sends `GET /jobs/overview`: one line for each job that the Dispatcher knows: being stored, running, or ended and
+    /// still remembered. A job that is being stored, or whose JobMaster does not answer within 2 s, is shown as
+    /// `INITIALIZING`. Refused with 503 while no Dispatcher leads.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
     /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
-    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while its JobMaster does not answer.
+    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads or its
+    /// JobMaster does not answer, and 400 if `job` is not an id.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
@@ -385,8 +393,9 @@ impl RestClient {
     ///
     /// # Errors
     /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not
-    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large; otherwise as
-    /// every call.
+    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it
+    /// comes too slowly, 503 if too many uploads are under way, 507 if the endpoint's disk is full; otherwise as every
+    /// call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -425,8 +434,9 @@ impl RestClient {
             self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `DELETE /cluster`: from the answer on the cluster refuses new jobs; it cancels all its jobs, waits 30 s at most
-    /// for their ends, and ends. Refused with 503 while no Dispatcher leads.
+    /// Sends `DELETE /cluster`, which is answered at once: from the answer on the cluster refuses new jobs; it cancels all
+    /// its jobs, waits 30 s at most for their ends, and then its leading JobManager and its TaskManagers end. Standby
+    /// JobManagers are not told, and one of them may lead the empty cluster. Refused with 503 while no Dispatcher leads.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
         let _: EmptyBody =
             self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;

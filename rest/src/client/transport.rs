@@ -24,7 +24,8 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// refusal, an answer of another shape, or a file to upload that cannot be read.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No connection to the endpoint could be made in time; the request was not sent.
+    /// No connection to the endpoint was made: the host name was not resolved, the system refused or reported an error, or
+    /// [`ClientTimeouts::connect`](super::ClientTimeouts::connect) passed. The request was not sent.
     #[error("no REST endpoint answers at {authority}: {why}")]
     Unreachable {
         /// Authority of the endpoint, `host:port`.
@@ -32,7 +33,9 @@ pub enum ClientError {
         /// Message of the system.
         why: String,
     },
-    /// The connection broke, the answer did not come in time, or it was above 256 MiB; the request may have been carried out.
+    /// A connection was made, but there is no whole answer: the connection broke, the answer did not come in time or was
+    /// above 256 MiB (a download has no such limit), the answer is not HTTP, or the file of an upload could not be read to
+    /// its end. The endpoint may have carried the request out.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
         /// Authority of the endpoint, `host:port`.
@@ -42,7 +45,8 @@ pub enum ClientError {
         /// Description of the failure, for users.
         why: String,
     },
-    /// The endpoint has answered with a status of 400 or more and its reasons, for example because the job is unknown (404).
+    /// The endpoint has answered with a status of 400 or more, for example 404 because the job is unknown or 503 because
+    /// nobody leads just now. Without a readable error body, the one reason names the status.
     #[error("{}", errors.join("; "))]
     Refused {
         /// Status of the HTTP answer.
@@ -52,8 +56,8 @@ pub enum ClientError {
         /// Set if the errors are a program's own words about its arguments; otherwise `None`.
         usage: Option<Usage>,
     },
-    /// The answer is not JSON of the expected shape, so the other side is perhaps no such endpoint; or the request's body
-    /// cannot be encoded.
+    /// The endpoint answered with a status below 400, but the body is not JSON of the expected shape, so the other side is
+    /// perhaps no such endpoint; or the request's body could not be encoded, and nothing was sent.
     #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
     Malformed {
         /// Path of the request.

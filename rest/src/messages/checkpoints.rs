@@ -122,8 +122,8 @@ pub struct CheckpointInfo {
     pub latest_ack_timestamp: i64,
     /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint holds the whole state.
     pub checkpointed_size: u64,
-    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, of the parts
-    /// that have been acknowledged so far.
+    /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, or if it
+    /// failed, only that of the subtasks' parts that are present.
     pub state_size: u64,
     /// Milliseconds from the trigger to the completion or failure; while the checkpoint is in progress, to the latest
     /// acknowledgement, or -1 if there was none yet.

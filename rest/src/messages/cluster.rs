@@ -69,7 +69,8 @@ pub struct Features {
     pub web_history: bool,
 }
 
-/// One option (key and value) in the answer to `GET /jobmanager/config`; secrets are masked.
+/// One option (key and value) that is set, in the answer to `GET /jobmanager/config`; secrets are masked, and options with
+/// their default values are not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationEntry {
     /// Key of the option, such as `parallelism.default`.

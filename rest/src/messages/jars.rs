@@ -20,7 +20,7 @@ pub struct JarFile {
     pub id: String,
     /// Name of the uploaded file, as the client sent it, without a folder and cut to 128 characters; not unique.
     pub name: String,
-    /// Time of the upload, in Unix milliseconds.
+    /// Time of the upload, in Unix milliseconds: that of the file's last change; 0 if the system does not tell it.
     pub uploaded: u64,
     /// The jobs that the program registers; empty if the program did not name them when it was uploaded.
     pub entry: Vec<JarEntry>,
@@ -64,8 +64,8 @@ pub struct JarRequest {
     /// `program_args_list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
-    /// Arguments of the program, one per element. Refused with 400 if there are more than 10,000, and together with
-    /// `program_args`.
+    /// Arguments of the program, one per element. Refused with 400 if there are more than 10,000 or one holds a NUL byte,
+    /// and together with `program_args`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args_list: Option<Vec<String>>,
     /// Default parallelism of the job, 1 to 32,768, otherwise 400; absent: `parallelism.default` of the job's options, or

@@ -23,7 +23,7 @@ pub struct ClientHeartbeatBody {
 /// The answer to `GET /jobs`: the ids and states of all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// All jobs that the Dispatcher knows, running and ended.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
@@ -32,14 +32,15 @@ pub struct JobIds {
 pub struct JobIdWithStatus {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// State of the job by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING` if the job is being stored or its JobMaster does not
+    /// answer within 2 s.
     pub status: String,
 }
 
 /// The answer to `GET /jobs/overview`: one line for each job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// All jobs that the Dispatcher knows, running and ended.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
     pub jobs: Vec<JobOverview>,
 }
 
@@ -58,7 +59,8 @@ pub struct JobOverview {
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
-    /// State of the job by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING`, with no subtasks in `tasks`, if the job is being stored
+    /// or its JobMaster does not answer within 2 s.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,

@@ -89,12 +89,13 @@ impl DurableBlobs {
         }
     }
 
-    /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one
-    /// copy. Must succeed before a job that needs the program is recorded in its log.
+    /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one copy, and one
+    /// program is copied at a time. Must succeed before a job that needs the program is recorded in its log.
     ///
     /// # Errors
-    /// Returns [`BlobStoreError::NotFound`] if the program is not here; the object store's error ([`StoreError::Io`] if this process has
-    /// never led). The parts of a failed copy are deleted, and a later call tries again.
+    /// Returns [`BlobStoreError::NotFound`] if the program is not here and cannot be restored, or if the copy was given up: by a removal
+    /// of the program, [`DurableBlobs::clear`], or a new leadership of this process. Otherwise the store's error ([`StoreError::Io`] if
+    /// this process has never led). The parts of a failed copy are deleted, and a later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
         if let Some(Kept { made, .. }) = copies.kept.get(&program.hash)

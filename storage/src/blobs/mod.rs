@@ -68,8 +68,8 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Returns the number of references to the content of `key`: one for each job (or none) and kind that holds it. A store in files
     /// fails with [`BlobStoreError::NotFound`] if `key` itself is not stored.
     fn references(&self, key: &BlobKey) -> BlobFuture<u64>;
-    /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its
-    /// last reference. [`DurableBlobs`] also deletes the copies of a program, if this process leads.
+    /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its last
+    /// reference. [`DurableBlobs`] also deletes the copies of a program, if this process has led, and returns true if there was any.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
     /// Removes all references of a job; it is no error if there are none.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
@@ -88,7 +88,8 @@ pub trait BlobWriter: Send {
     /// and kind. Returns its key. Content that the store already has is shared.
     ///
     /// # Errors
-    /// Returns [`BlobStoreError::WrongHash`] if the content has another hash, or the store's error; nothing of the upload remains.
+    /// Returns [`BlobStoreError::WrongHash`] if the content has another hash, or the store's error. Nothing of the upload remains, unless
+    /// the disk failed in the last step, which makes the blob's name durable: the blob may then be there.
     fn finish(
         self: Box<Self>,
         job: Option<JobId>,
@@ -100,7 +101,8 @@ pub trait BlobWriter: Send {
 /// The reason why a blob could not be stored, read or removed: it is not there, its content is wrong, or the storage failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
-    /// The store has no blob of this hash under the wanted job and kind, or one of another size than the key says.
+    /// The store has no blob of this hash under the wanted job and kind, or one of another size than the key says; or the copy of a
+    /// program was given up before it was complete ([`DurableBlobs::keep`]).
     #[error("there is no blob {0} here")]
     NotFound(ContentHash),
     /// The content of the blob does not have the hash that names it. An upload with such content is refused; a stored blob is removed.
@@ -111,7 +113,8 @@ pub enum BlobStoreError {
         /// The hash of the actual content.
         actual: ContentHash,
     },
-    /// The file system or object store failed, for example because the disk is full.
+    /// The file system or object store failed, for example because the disk is full; or a file to be stored could not be read. Holds that
+    /// error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -149,7 +152,7 @@ fn hash_file_now(path: &Path) -> Result<(ContentHash, u64), StoreError> {
 }
 
 /// Copies a local file into the store as a blob of this job (`None`: no job) and kind, and returns its key. The file is read once for its
-/// hash; it is not copied if the store has the content already under that job and kind. The file stays.
+/// hash; it is not copied, and the blob not verified, if the store has one of that hash and size under that job and kind. The file stays.
 ///
 /// # Errors
 /// Returns the store's error, also if the file can't be read or changes meanwhile ([`BlobStoreError::WrongHash`]).

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
 /// Read access to the input files of one remote system (a name service of HDFS, a bucket of S3), for sources. Writes nothing. Calls fail
-/// with [`StoreError::Unreachable`] if the system does not answer in time: 60 s for a call to HDFS, 30 s for a request to S3.
+/// with [`StoreError::Unreachable`] if the system does not answer in time (60 s for a call to HDFS, 30 s for a request to S3), and with
+/// [`StoreError::UnknownUri`] for a URI of another system or if no client can be made.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
     /// Lists the file of this URI, or all files below the folder, as URIs with their lengths in bytes, in the order of their
     /// names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and
@@ -40,8 +41,8 @@ pub type OpenRemoteFiles = fn(&str, &S3Settings) -> Result<Arc<dyn RemoteFiles>,
 /// no configuration is read: that is done by the client's first call.
 ///
 /// # Errors
-/// Returns [`StoreError::UnknownUri`] for other and malformed URIs, also if this program was built without the cargo feature that the
-/// URI needs.
+/// Returns [`StoreError::UnknownUri`] for other and malformed URIs (the path of an `hdfs://` URI is checked by the client's calls), also
+/// if this program was built without the cargo feature that the URI needs.
 pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn RemoteFiles>, StoreError> {
     #[cfg(not(feature = "s3"))]
     let _ = s3;

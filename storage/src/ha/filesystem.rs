@@ -37,7 +37,8 @@ const EPOCH_MAX: u64 = u64::MAX / 2;
 /// often it is renewed and looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
-    /// Time without a renewal, each by its own clock, after which rivals claim the lease; the holder's lease ends after 0.6 of it.
+    /// Time without a new renewal, by its own monotonic clock, after which a rival claims the lease. The holder's lease ends earlier, at
+    /// 0.6 of this time after the start of its last renewal that succeeded.
     pub lease_duration: Duration,
     /// Interval at which the holder renews the lease in the store, and the other processes read it there.
     pub renew_interval: Duration,

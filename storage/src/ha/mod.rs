@@ -30,12 +30,13 @@ const EVENTS_MAX: usize = 16;
 /// `store_epoch` first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderRecord {
-    /// The counter of the leadership (the epoch), which rises with each leader. The record with the highest counter is valid; lower
-    /// ones are ignored.
+    /// The counter of the leadership (the epoch), which rises with each leader. The record with the highest counter is valid; lower ones
+    /// are ignored. If the object with the record in the store cannot be decoded, all other fields are empty.
     pub store_epoch: u64,
     /// The RPC address (`host:port`) of the process.
     pub node: String,
-    /// The address (`host:port`) of the process's REST endpoint, for clients; empty if it has none.
+    /// The URL (`http://host:port`) of the process's REST endpoint, for people who look into the store: no process reads it. Empty if
+    /// there is none.
     pub rest: String,
     /// The identity of the process on its machine, see [`process_identity`]; a rival on the same machine sees by it at once that the
     /// process has ended. Empty if unknown.
@@ -47,7 +48,7 @@ pub struct LeaderRecord {
 pub struct Candidate {
     /// The RPC address (`host:port`) of the process.
     pub node: String,
-    /// The address (`host:port`) of the process's REST endpoint; empty if it has none.
+    /// The URL (`http://host:port`) of the process's REST endpoint, for the record; empty if there is none.
     pub rest: String,
 }
 

@@ -36,7 +36,8 @@ const MARKS: &str = "taken-over";
 const TRIES_MAX: u32 = 100;
 
 /// The identity of a job's log (or of the copy of a job's program in the object store), which no other one ever has. Of two logs of one
-/// job, the one with the higher id was created later. Displays and parses as `<store epoch>.<process epoch>.<nonce>.<count>`.
+/// job, the one with the higher id was created later. Displays and parses as `<store epoch>.<process epoch>.<nonce>.<count>`, the nonce
+/// in 16 hexadecimal digits, the others decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
 #[display("{}.{}", session_text(self.creator), self.count)]
 pub struct LogId {
@@ -91,7 +92,8 @@ pub enum AppendError {
     Superseded {
         /// The job whose log it is.
         job: JobId,
-        /// The other leader; `None` if its record can't be read, or another JobMaster of the same leader owns the log.
+        /// The other leader; `None` if its record can't be read, if another JobMaster of the same leader owns the log or the job's result
+        /// was appended ([`OpenJobLog`](super::OpenJobLog)), or if [`JobLogs::take_over`] gave up after 100 tries.
         by: Option<Writer>,
     },
     /// The process no longer holds the leader's lease. Nothing was written, except by [`JobLogs::create`]: its record may be there, and
@@ -101,7 +103,8 @@ pub enum AppendError {
         /// The job whose log it is.
         job: JobId,
     },
-    /// A log of this job id with a record 0 exists already, of a running, ended or forgotten job; nothing was written.
+    /// A log of this job id with a record 0 exists already, of a running, ended or forgotten job; nothing was written. Only
+    /// [`JobLogs::create`] reports it.
     #[error("a log of job {job} exists already")]
     Exists {
         /// The job whose log it is.

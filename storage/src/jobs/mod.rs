@@ -28,8 +28,9 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Err
     T::deserialize(&mut decoder)
 }
 
-/// Deletes the logs and the stored details of all jobs in the cluster's object store, without checking a lease. Called when a cluster
-/// that runs one application ends with it; no other JobManager may lead then.
+/// Deletes the logs of all jobs, the marks of take-overs and the stored details of ended jobs in the cluster's object store, without
+/// checking a lease; checkpoints and copies of programs stay. Called when a session has been shut down for good; no other JobManager may
+/// lead then. In a cluster of one job the log stays, so that a process that is started again does not run the job a second time.
 ///
 /// # Errors
 /// Returns the store's error; objects that were deleted before it stay deleted.

@@ -100,8 +100,8 @@ pub enum StoreError {
         /// Path of the object or directory.
         path: String,
     },
-    /// A remote system refuses connections or does not answer in time, or a checkpoint directory does not take a state in time; a write
-    /// may take effect all the same.
+    /// A remote system refuses connections or does not answer in time (30 s for a call of an object store), or a checkpoint directory
+    /// does not take a state in time; a write may take effect all the same.
     #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
     Unreachable {
         /// The URI of the object or store.
@@ -140,8 +140,9 @@ pub enum StoreError {
         /// The name, cut to 100 characters.
         name: String,
     },
-    /// The URI can't be used: it is malformed, names an unknown system or another one than the client's, or needs a cargo feature that was
-    /// not built in; or no HDFS client can be made with Hadoop's configuration.
+    /// The URI can't be used: it is malformed, names an unknown system or another one than the client's, names an output folder by a
+    /// relative path, or needs a cargo feature that was not built in; or no HDFS client can be made with Hadoop's configuration, or no S3
+    /// client with the settings.
     #[error(
         "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
          s3://bucket/prefix, hdfs://nameservice/path"
@@ -196,7 +197,7 @@ impl StoreError {
 pub struct S3Settings {
     /// The server's `http://host:port` or `https://host:port`; `None`: from the environment, or else Amazon's endpoint for the region.
     pub endpoint: Option<String>,
-    /// The region that requests are signed for; `None`: from the environment.
+    /// The region that requests are signed for; `None`: from the environment, or else `us-east-1`.
     pub region: Option<String>,
     /// The id of the access key; `None`: from the environment.
     pub access_key: Option<String>,
@@ -249,8 +250,8 @@ pub fn open(
     }
 }
 
-/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is
-/// created.
+/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is created,
+/// and a local store never removes what interrupted writes left.
 ///
 /// # Errors
 /// Returns the errors of [`open`]; [`StoreError::NotFound`] if a local directory does not exist.

@@ -29,8 +29,9 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`. In S3
     /// this begins an upload instead.
     fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Makes a pending file visible under its name in one step. A repeated call for a file that is published returns
-    /// [`Published::Done`] again; a file that is gone or was changed is no error but another [`Published`].
+    /// Makes a pending file visible under its name in one step. A repeated call for a file that is published returns [`Published::Done`]
+    /// again; a file that is gone or was changed is no error but another [`Published`]. Another finished file of that name is replaced in
+    /// a local folder and in S3; HDFS refuses with an error, and the file stays pending.
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
     /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
     /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
@@ -118,7 +119,7 @@ pub struct Unpublished {
 ///
 /// # Errors
 /// Returns [`StoreError::UnknownUri`] for other and malformed URIs, also if this program was built without the cargo feature that the URI
-/// needs, or if a local path is relative.
+/// needs, if a local path is relative, or if no S3 client can be made; that no HDFS client can be made, the folder's first call reports.
 pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreError> {
     #[cfg(not(feature = "s3"))]
     let _ = s3;

@@ -105,7 +105,7 @@ fn spec(kind: &str) -> OperatorSpec {
 impl<A: Record> Stream<A> {
     /// Connects this stream with another one, for one operator that reads both. The records of each stream keep their order; the
     /// order between the streams is undefined. The operator's watermark is the smaller one of both streams: if one stream has no
-    /// watermarks, the operator has none.
+    /// watermarks and is not idle, the operator has none before that stream ends.
     pub fn connect<B: Record>(&self, other: &Stream<B>) -> ConnectedStreams<A, B> {
         ConnectedStreams { first: self.clone(), second: other.clone() }
     }
@@ -123,7 +123,7 @@ impl<A: Record> Stream<A> {
 
 impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
     /// Connects this stream with another keyed one, for one operator that reads both and keeps one state per key. The order between the
-    /// streams is undefined. The operator's watermark is the smaller one of both streams.
+    /// streams is undefined. The operator's watermark is the smaller one of both streams; a stream that is idle does not count.
     pub fn connect<B: Record, SB: KeySelector<B, Key = S::Key>>(
         &self,
         other: &KeyedStream<B, SB>,

@@ -49,8 +49,8 @@ impl Environment {
         Self { builder: Rc::default(), settings: Rc::new(settings) }
     }
 
-    /// Returns the parallelism of operators that set none: the value of [`Environment::set_parallelism`], else the client's
-    /// `parallelism.default`.
+    /// Returns the parallelism of operators that set none, as it is now: the value of the last [`Environment::set_parallelism`], else
+    /// the client's `parallelism.default`; the same in every process of the job.
     pub fn parallelism(&self) -> u32 {
         self.builder.borrow().parallelism.unwrap_or(self.settings.parallelism)
     }
@@ -62,16 +62,17 @@ impl Environment {
         self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
-    /// Sets the job's name. The client's `pipeline.name` takes precedence, and this over the cluster's; without any the job has the name that it was registered
+    /// Sets the job's name; the last call counts. The client's `pipeline.name` takes precedence over this name, and this name over the
+    /// cluster's `pipeline.name`. Without any of them, or if the one that counts is blank, the job has the name that it was registered
     /// under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has more than 1,024 bytes.
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
-    /// `pipeline.max-parallelism` takes precedence, and this over the cluster's; without any an operator has 1.5 times its parallelism, rounded up to a power of
-    /// two, 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another
-    /// number cannot be restored from checkpoints and savepoints with keyed state.
+    /// `pipeline.max-parallelism` takes precedence over this number, and this number over the cluster's option. Without any of them an
+    /// operator has 1.5 times its parallelism, rounded up to a power of two, 128 to 32768. The build fails if the number is out of range
+    /// or less than an operator's parallelism. A program with another number cannot be restored from snapshots with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
@@ -118,7 +119,8 @@ impl Environment {
     }
 
     /// Returns an option of the job as the client gave it (`-D program.x=y`), or else the cluster's if its key begins with `pipeline.` or
-    /// `execution.checkpointing.`; `None` if neither has set it. What the program sets itself ([`Environment::set_option`],
+    /// `execution.checkpointing.`; `None` if neither has set it: defaults are not filled in. A program that is started by itself gets
+    /// every option of its `flott.yaml` and of the `FLOTT_` variables. What the program sets itself ([`Environment::set_option`],
     /// [`Environment::set_name`], [`Environment::set_max_parallelism`]) is not returned in the first build, but is returned when other
     /// processes build the job again: a program whose graph depends on a key that it sets itself builds another graph there, and the job
     /// fails.

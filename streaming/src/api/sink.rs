@@ -53,12 +53,14 @@ impl StreamSink {
         }
         self
     }
-    /// Sets the sink's uid, as [`Stream::uid`] does. The committers get the uids `UID: committer` and `UID: global committer`.
+    /// Sets the sink's uid, by which its state is found in savepoints, as [`Stream::uid`] does. The committers get the uids
+    /// `UID: committer` and `UID: global committer`.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         let uid = uid.into();
         self.set("uid", |node, suffix| node.uid = Some(joined(&uid, suffix)))
     }
-    /// Sets the sink's name, as [`Stream::name`] does. The committers get the names `NAME: committer` and `NAME: global committer`.
+    /// Sets the sink's name in the job graph, logs and errors, as [`Stream::name`] does. The committers get the names `NAME: committer`
+    /// and `NAME: global committer`.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         self.set("name", |node, suffix| node.name = Some(joined(&name, suffix)))

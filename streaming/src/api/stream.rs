@@ -25,7 +25,8 @@ use std::rc::Rc;
 ///
 /// Methods that take a function add an operator to the job and return the stream of its output. Each subtask calls a clone of the
 /// function, on the thread of its task. The emitted records get the event time of the record that the function was called for. A
-/// function that returns an error or panics fails its task; the job's restart strategy then decides, and without one the job fails.
+/// function that returns an error or panics fails its task; the job's restart strategy then decides, and the job fails at once if
+/// `restart-strategy.type` is not set.
 ///
 /// The settings [`Stream::uid`], [`Stream::name`], [`Stream::set_parallelism`], [`Stream::slot_sharing_group`] and
 /// [`Stream::disable_chaining`] apply to the operator that the stream comes from. A stream from [`Stream::rebalance`],
@@ -66,9 +67,9 @@ impl<T> Stream<T> {
 
     /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
     /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
-    /// fails if two operators have the same one. With `execution.checkpointing.interval` a program is invalid in which a source or an
-    /// operator with state has none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for
-    /// the one operator that may do without.
+    /// fails if two operators have the same one. With `execution.checkpointing.interval` the build also fails if a source, a sink that
+    /// collects or commits, or an operator with state has none, unless `pipeline.auto-generate-uids` is true; see
+    /// [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -123,7 +124,7 @@ impl<T> Stream<T> {
     }
 
     /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined. Its readers have the smaller watermark of both.
+    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -226,8 +227,8 @@ impl<T: Record> Stream<T> {
 
     /// Sends every record to the subtask of the next operator that `function` chooses. `function` is called with the record and the
     /// number of subtasks, and returns the index of a subtask, counted from 0; an index that is not below the number of subtasks fails
-    /// the task. If the next operator has one subtask, that one gets every record and `function` is not called. The next operator begins
-    /// a chain. `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
+    /// the sending task with `TaskError::User`. If the next operator has one subtask, that one gets every record and `function` is not
+    /// called. The next operator begins a chain. `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
     pub fn partition_custom<F>(&self, function: F) -> Self
     where
         F: FnMut(&T, usize) -> usize + Clone + Send + 'static,
@@ -243,7 +244,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. Its
-    /// reader begins a chain. The build fails if the operator is a source, or if the side output is also read with another record type.
+    /// reader begins a chain. The build fails if the operator is a source, if this stream comes from no operator (see [`Stream`]), or if
+    /// the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();
         let mut mistake = None;
@@ -287,7 +289,8 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || TryMap::new(function.clone()))
     }
 
-    /// Keeps the records for which `function` returns true, and drops the others; an error of `function` fails the task.
+    /// Keeps the records for which `function` returns true, and drops the others; an error of `function` fails the task with
+    /// `TaskError::User`.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -311,7 +314,8 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || Filter::new(function.clone()))
     }
 
-    /// Replaces every record by those that `function` emits; an error of `function` fails the task.
+    /// Replaces every record by those that `function` emits; an error of `function` fails the task with `TaskError::User`, and what the
+    /// failing call has emitted before may still reach the next operators.
     ///
     /// ```
     /// # use streaming::Stream;

@@ -40,8 +40,9 @@ enum Left<T> {
     Event(StreamEvent),
 }
 
-/// The end of a chain that sends records and events on one edge. While a channel refuses an element, the writer keeps what comes and is
-/// full: the chain then takes no more input.
+/// The end of a chain that sends records and events on one edge. The writer collects the records of each channel in a batch, and sends it
+/// when it is full, before an event other than a watermark, or at a flush. A watermark goes with the next batch, or at a flush. While a
+/// channel refuses an element, the writer keeps what comes and is full: the chain then takes no more input.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
@@ -92,7 +93,7 @@ fn smallest(asked: &[Option<usize>]) -> usize {
 
 impl<T: Record> EdgeWriter<T> {
     /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several, and stops between
-    /// two records when `interrupt` is raised. The writer counts sent records and the newest watermark in `counters`.
+    /// two records when `interrupt` is raised. The writer counts the records that it takes and the newest watermark in `counters`.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,

@@ -107,7 +107,7 @@ impl Default for ExchangeOptions {
 /// edge, which all consumers in the process share.
 #[derive(Debug, Clone)]
 pub struct Producers {
-    /// The distinct data addresses, `host:port`, of the producers' processes.
+    /// The distinct data addresses, `host:port`, of the producers' processes. Data of the exchange's own address passes inside the process.
     pub addresses: Arc<[String]>,
     /// The producing subtasks in the order of their indices: for each its attempt, and the index of its address in `addresses`.
     pub subtasks: Arc<[(u32, u32)]>,
@@ -219,8 +219,9 @@ impl Exchange {
     /// edge.
     ///
     /// Failures fail the task, now or later: `Superseded` if a later attempt of the subtask is here, `DataConnectionFailed`,
-    /// `DataRequestRefused` or `DataConnectionLost` for a remote producer, `CodecError` for bytes that can't be decoded. Dropping the
-    /// port releases its producers: they drop what they still send if the task has succeeded, else they wait until they are stopped.
+    /// `DataRequestRefused` or `DataConnectionLost` for a remote producer, `DeploymentMismatch` for one without address, `CodecError` for
+    /// bytes that can't be decoded. Dropping the port releases its producers: they drop what they still send if the task has succeeded,
+    /// else they wait until they are stopped.
     pub fn open_input(&self, task: &Arc<TaskControl>, edges: Vec<InputEdge>) -> Box<dyn InputPort> {
         let channels = edges.iter().map(InputEdge::channels).sum();
         let gate = Gate::new(
@@ -247,9 +248,9 @@ impl Exchange {
         Box::new(port)
     }
 
-    /// Opens the producing end of an edge, with one channel per consuming subtask, or one on a forward edge. The consumer of a channel is
-    /// looked up when the first element is sent. Fails the task with `Superseded` if a later attempt of its subtask has opened the edge
-    /// here.
+    /// Opens the producing end of an edge, with one channel per consuming subtask, or one on a forward edge. A channel's consumer is looked
+    /// up when the first element is sent. Fails the task with `Superseded` if a later attempt of its subtask has opened the edge here or,
+    /// at that look-up, is expected by a consumer; `DataConnectionLost` if a consumer's connection ends; `CodecError` for a wrong batch.
     pub fn open_output(&self, task: &Arc<TaskControl>, output: OutputEdge) -> Box<dyn OutputPort> {
         let me = task.attempt();
         let hub = self.shared.hub(me.graph, output.edge);

@@ -64,9 +64,9 @@ pub enum DataPortError {
 
 impl DataPort {
     /// Binds the first free port of `ports`, in their order, on `bind_host`; other processes connect to `advertised_host`. `credentials`
-    /// contain the job's key, which both sides of a connection prove to have within 5 s. With `tls` all connections of the exchange use
-    /// TLS: the certificate must name `advertised_host`, and peers without a certificate of the same authority are refused. Must run on
-    /// the runtime that will serve the port.
+    /// contain the job's key, which both sides of a connection prove to have within 5 s; while 64 incoming connections do so, further ones
+    /// are closed. With `tls` all connections of the exchange use TLS: the certificate must name `advertised_host`, and peers without a
+    /// certificate of the same authority are refused. Must run on the runtime that will serve the port.
     ///
     /// # Errors
     /// Fails with [`DataPortError::Bind`] if none of the ports can be bound, or `ports` is empty.

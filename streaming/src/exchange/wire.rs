@@ -53,7 +53,8 @@ pub enum Frame<'a> {
     /// Asks producers for the elements that they send to a consumer, and so opens a link: the channels from the producers of one process
     /// to one consuming subtask. From consumer to producer.
     Request(Request),
-    /// Refuses a request, for instance because a producer runs as a later attempt; the consumer's task fails. From producer to consumer.
+    /// Refuses a request, for the reasons that [`Request`] lists; the consumer's task fails with `DataRequestRefused`. From producer to
+    /// consumer.
     Refused {
         /// Number of the link, which its request has chosen.
         link: u32,

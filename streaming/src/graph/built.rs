@@ -12,7 +12,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A job as built in one process: its graph, and the factories of its subtasks, coordinators and codecs. Several threads may use it.
+/// A job as built in one process, by [`build`](crate::build): its graph, and the factories of its subtasks, coordinators and codecs, which
+/// hold the program's functions. Nothing of it runs, and building one again gives an equal graph. Several threads may use it.
 pub struct BuiltJob {
     pub(crate) graph: JobGraph,
     // User functions are `Send` but need not be `Sync`: they are cloned for a subtask under the lock.

@@ -59,19 +59,19 @@ pub struct Outcome {
     pub collected: Vec<Vec<Vec<u8>>>,
     /// Number of steps (calls that let a task work) of all tasks together, in all attempts.
     pub steps: u64,
-    /// For each vertex, by name: the records that its subtasks have read from other vertices, and those that they have sent to others
-    /// (once for each edge), in the last attempt. Records inside of a vertex do not count.
+    /// For each vertex, by name (vertices of one name together): the records that its subtasks have read from other vertices, and those
+    /// that they have sent to others (once for each edge), in the last attempt. Records inside of a vertex do not count.
     pub records: BTreeMap<String, (u64, u64)>,
-    /// For each checkpoint, by number from 1: the number of subtasks that acknowledged it, and the number of operators whose state
-    /// they sent with that.
+    /// For each checkpoint of any attempt, by number from 1: the number of subtasks that acknowledged it, and the number of operator
+    /// states that they sent with that, one per operator and subtask.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
     /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only when it jumps to a timer.
     pub elapsed_ms: u64,
 }
 
 /// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
-/// fails, is cancelled or stopped, or takes checkpoints, in steps. Channels are in memory, tasks are stepped in turn, and the clock jumps
-/// to the next timer when no task has work.
+/// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in turn. The clock, which tasks see as Unix time and
+/// for timers, begins in November 2023 and jumps to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,
@@ -127,7 +127,7 @@ impl Harness {
         self
     }
     /// Makes every batch pass through its edge's codec, as if each channel crossed a network; off by default. If the codec refuses a
-    /// batch, the task that reads it fails with [`TaskError::Codec`], for records of another type.
+    /// batch, for whatever reason, the task that reads it fails with [`TaskError::Codec`], which speaks of records of another type.
     pub fn serialize(mut self) -> Self {
         self.serialize = true;
         self

@@ -46,7 +46,7 @@ pub struct TaskUsage<K> {
     pub key: K,
     /// Bytes in the task's account: allocated and received, less freed and given away; may be negative.
     pub held: i64,
-    /// Bytes in the tables of the task's state, a part of `held`.
+    /// Bytes in the tables of the task's state, a part of `held`; the host gives all of `held` while the task is being restored.
     pub state: u64,
     /// The point that the task has reached on its way to its end.
     pub stage: Stage,
@@ -95,7 +95,7 @@ pub enum Verdict<K> {
     Fine,
     /// This task, which holds the most, must be failed; it is expected to return from its code within a second.
     Fail {
-        /// The task with the largest account.
+        /// The task that holds the most, less its share of the managed memory.
         task: K,
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
@@ -103,7 +103,8 @@ pub enum Verdict<K> {
     /// The host must end at once: a task that was told to fail has not returned within a second, or the limit has been exceeded for a
     /// second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
     End {
-        /// The task with the largest account; `None` if the memory is held outside of tasks.
+        /// The task that holds the most, less its share of the managed memory; `None` if no task holds any, or if after a second over the
+        /// limit what is held outside of tasks alone exceeds it.
         task: Option<K>,
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
@@ -134,10 +135,11 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
 
     /// Decides what follows from the memory `usage` at `now`, a monotonic time that must not go back.
     ///
-    /// Over the limit, the task with the largest account fails, after 250 ms if tasks have state. While that task, or another that was
-    /// told to stop, is on its way out, no further task fails, because what it holds will be free soon. The host ends if the failed task
-    /// does not return from its code within a second, if the limit is exceeded for a second and so much is held outside of tasks that no
-    /// task's failure would help, or at once if the limit is exceeded by an eighth (at least 32 MiB).
+    /// Over the limit, the task that holds the most, less its share of the managed memory, fails: at once, or after 250 ms if tasks have
+    /// state. While that task, or another that was told to stop, is on its way out, no further task fails, because what it holds will be
+    /// free soon. The host ends if the failed task does not return from its code within a second, if the limit is exceeded for a second
+    /// and so much is held outside of tasks that no task's failure would help, or at once if the limit is exceeded by an eighth (at least
+    /// 32 MiB).
     pub fn look(&mut self, now: Duration, usage: &MemoryUsage<K>) -> Verdict<K> {
         if let Some((failing, _)) = &self.failing
             && !usage.tasks.iter().any(|task| task.key == *failing)

@@ -80,7 +80,8 @@ pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>
 }
 
 /// The operator that assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says. Watermarks and idleness of
-/// its input end here, except the final watermark. Its state is its newest watermark, which a restored subtask emits before any record.
+/// its input end here, except the final watermark. Its state is its newest watermark, which a restored subtask emits before any record;
+/// at another parallelism every subtask emits the smallest of all.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     /// The newest watermark, emitted or restored; `i64::MIN` before the first one.

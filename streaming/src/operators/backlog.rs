@@ -1,7 +1,7 @@
 //! The bound of what one call of a function emits and the chain behind has not worked off.
 //!
-//! A call cannot be ended early. What it emits once its step was interrupted, or an output was full, is kept behind it. If that becomes much,
-//! the chain behind works it off within the call, and if an output is full, the call waits for room as it would in a blocking write.
+//! A call cannot be ended early. What it emits once its step was interrupted, or an output was full, is kept behind it. If that becomes
+//! much, the chain behind works it off within the call, and if an output is full, the call waits for room as it would in a blocking write.
 //! Mail that operators behind need to take more, such as the answer that a sink waits for, is handed to them meanwhile; other mail
 //! waits for the end of the call, as it does during any long call. Nothing here may wait without a task that can be woken, or after the
 //! task was told to stop.

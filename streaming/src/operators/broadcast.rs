@@ -125,7 +125,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         Ok(())
     }
     /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
+    /// which the subtask had ended.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -178,7 +179,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
     /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained.
+    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
+    /// which the subtask had ended.
     ///
     /// # Errors
     /// A returned error fails the task.

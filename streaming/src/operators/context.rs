@@ -42,7 +42,7 @@ pub struct ChainShared {
     pub upcalls: Arc<dyn TaskUpcalls>,
     /// Directory for temporary files, which the job's tasks on this TaskManager share.
     pub tmp_dir: PathBuf,
-    /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane (`s3.`, `execution.` and others).
+    /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane ([`OperatorContext::option`] lists them).
     pub options: Arc<BTreeMap<String, String>>,
     /// The devices of external resources, such as GPUs, that belong to the subtask's slot: ranges of indices, by resource name.
     pub devices: Arc<Devices>,
@@ -266,7 +266,7 @@ impl OperatorContext {
     pub fn job_id(&self) -> JobId {
         self.shared.job_id
     }
-    /// Returns the index of this subtask, from 0.
+    /// Returns the index of this subtask, from 0 to [`OperatorContext::parallelism`] less 1.
     pub fn subtask(&self) -> u32 {
         self.shared.subtask
     }
@@ -292,8 +292,9 @@ impl OperatorContext {
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
     }
-    /// Returns the value of an option that client or program set for the job, else that of the TaskManager if it is one of the data plane
-    /// (`s3.`, `exchange.`, `execution.`, `task.` and the like). `None` if neither sets it; defaults are not filled in.
+    /// Returns the value of an option that client or program set for the job, else that of the TaskManager if the key begins with `s3.`,
+    /// `exchange.`, `execution.`, `task.`, `taskmanager.network.` or `taskmanager.memory.segment`. `None` if neither sets it; defaults are
+    /// not filled in.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
@@ -475,28 +476,28 @@ impl OperatorContext {
         ticket_of(self.node, local)
     }
 
-    /// Makes the [`TaskError`] of an operator whose user code failed; the operator returns it to fail its task. The text joins the
-    /// error's message and causes with `: `. The job's restart strategy decides on a restart.
+    /// Makes a [`TaskError::User`] of an error of user code; the operator returns it to fail its task. The text joins the error's message
+    /// and causes with `: `. The job's restart strategy decides on a restart; if the job has none, it fails at once.
     pub fn user_error(&self, error: BoxError) -> TaskError {
         TaskError::User { operator: self.name.clone(), message: text_of(&error) }
     }
-    /// Makes the [`TaskError`] for an I/O error, which the operator returns to fail its task: `what` was being done, and `why` it
-    /// failed. The job's restart strategy decides on a restart.
+    /// Makes a [`TaskError::Io`], which the operator returns to fail its task: `what` was being done, and `why` it failed. The job's
+    /// restart strategy decides on a restart; a job without one is restarted up to 10 times in a row.
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
         TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
     }
-    /// Makes the [`TaskError`] for wrong input, which the operator returns to fail its task. `what` continues the sentence "the
-    /// input …". The job is not restarted.
+    /// Makes a [`TaskError::Input`] for wrong input, which the operator returns to fail its task. `what` continues the sentence "the
+    /// input …". The job is not restarted, whatever its restart strategy.
     pub fn input_error(&self, what: impl Into<String>) -> TaskError {
         TaskError::Input { operator: self.name.clone(), what: what.into() }
     }
-    /// Makes the [`TaskError`] for a coordinator that refused or did not answer, which the operator returns to fail its task. The
-    /// job's restart strategy decides on a restart.
+    /// Makes a [`TaskError::Coordinator`] for a coordinator that refused or did not answer, which the operator returns to fail its task.
+    /// The job's restart strategy decides on a restart; a job without one is restarted up to 10 times in a row.
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
-    /// Makes the [`TaskError`] for bytes that cannot be decoded, which the operator returns to fail its task. The job's restart
-    /// strategy decides on a restart.
+    /// Makes a [`TaskError::Codec`] for bytes that cannot be decoded or a value that cannot be encoded, which the operator returns to fail
+    /// its task. The job's restart strategy decides on a restart; if the job has none, it fails at once.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }

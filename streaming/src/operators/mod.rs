@@ -91,14 +91,14 @@ pub enum Flow {
     Done,
     /// An output is full or the step was interrupted: hand the same event in again when there is room.
     More,
-    /// An operator waits for mail: hand the same event in again after the mail has come.
+    /// An operator waits for mail, such as keyed state that is being fetched: hand the same event in again after the mail has come.
     Waiting,
 }
 
 /// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of
 /// input). The default methods are those of a consumer that is the end of its chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
-    /// Opens the operators of the chain, from the last one to this one.
+    /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
     ///
     /// # Errors
     /// Returns the error of the first operator that cannot be opened; those before it in the chain are not opened then.
@@ -201,7 +201,8 @@ pub trait Consumer<T>: Send {
 }
 
 /// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a
-/// task runs. Each subtask has its own one, which only the task's thread calls; no method may block.
+/// task runs. Each subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the
+/// task, except one in `dispose`.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
@@ -253,8 +254,8 @@ pub trait Operator<In>: Send {
         Ok(())
     }
     /// Returns the bytes that the tables and timers of the operator's keyed state or windows take. What keys and values have on the
-    /// heap (texts, maps, lists) does not count. `None` if the operator has no such state. REST shows the number as the metric
-    /// `stateBytes` of the operator.
+    /// heap (texts, maps, lists) does not count. `None`, as by default, if the operator has no such state. REST shows the number as the
+    /// metric `stateBytes` of the operator. Called after `open`, and a few times a second if it did not return `None` then.
     fn state_bytes(&self) -> Option<u64> {
         None
     }

@@ -24,7 +24,8 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// [`Collector::collect`] or one of the other methods that emit. The task takes no checkpoint while a call runs or waits. A function
 /// whose one call emits much should therefore be divided: a source reader asks
 /// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer. A
-/// task that was told to stop does not wait.
+/// task that was told to stop does not wait, nor does a call for a timer or an answer that comes while an output is full: all that such
+/// a call emits is kept in memory.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -100,7 +101,8 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Emits a record with an event time of its own, in milliseconds since 1970.
+    /// Emits a record with an event time of its own, in milliseconds since 1970; [`NO_TIME`] stands for none. Later records of
+    /// [`Collector::collect`] keep theirs.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.push(record, timestamp);
@@ -108,7 +110,7 @@ impl<T: Record> Collector<T> {
 
     /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
     /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
-    /// another record type, the task fails.
+    /// another record type, the task fails with [`TaskError::Deployment`] after the call, and the job is not restarted.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
         let pushed = self.sides.push(tag, record, self.time, &self.interrupt);
         self.handed_on(pushed, true);
@@ -207,7 +209,8 @@ impl<T: Record> Collector<T> {
         self.send_if_full();
     }
 
-    /// Emits a record with its event time in milliseconds since 1970, or [`NO_TIME`]. Does not change the time of later records.
+    /// Emits a record with its event time in milliseconds since 1970, or [`NO_TIME`], as [`Collector::collect_at`] does; for operators,
+    /// which have the time beside the record.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
         self.load.add(&record);

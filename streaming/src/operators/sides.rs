@@ -39,7 +39,8 @@ pub struct OutputTag<T> {
 
 impl<T> OutputTag<T> {
     /// Makes the tag of a side output. Two side outputs of one operator need different names: tags of one name are one side output. The
-    /// build fails if it is read with two record types, and a task that emits another type than the one that is read fails.
+    /// build fails if it is read with two record types, and a task that emits another type than the one that is read fails with
+    /// [`TaskError::Deployment`].
     pub const fn new(name: &'static str) -> Self {
         Self { name, record: PhantomData }
     }

@@ -88,7 +88,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
     /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
-    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained.
+    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint
+    /// in which the subtask had ended.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -17,7 +17,7 @@ use writing::{Chunks, Writing};
 pub enum TimeDomain {
     /// Event time: the timer fires when the operator's watermark reaches it.
     EventTime,
-    /// Processing time: the timer fires when the machine's clock reaches it.
+    /// Processing time: the timer fires when the machine's clock (Unix time) reaches it, or later if the task is busy.
     ProcessingTime,
 }
 

@@ -17,7 +17,8 @@ pub struct BuildInputs {
     /// Encoded values, by name, of the expressions that the program evaluates only once by `Environment::once`. `None` in the first build:
     /// the expressions are evaluated and their values recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
-    /// Name of the job to build, which must be given if the program has several; `None` if it has one.
+    /// Name of the job to build. `None` builds the program's only job; if there are several, the build then fails with
+    /// [`BuildProgramError::NoSuchJob`].
     pub job: Option<String>,
     /// Id of the job, which the graph gets.
     pub job_id: JobId,
@@ -47,7 +48,8 @@ pub enum BuildProgramError {
     Usage {
         /// The text to print.
         text: String,
-        /// True if help or the version was requested: the text goes to stdout and the exit code is 0.
+        /// True if help or the version was requested: the text goes to stdout and the exit code is 0. False if the arguments were
+        /// rejected: the text goes to stderr and the exit code is not 0.
         help: bool,
     },
     /// The program's `build` returned an error, with this text.
@@ -74,7 +76,8 @@ pub enum BuildProgramError {
         /// The names of the program's jobs.
         known: Vec<String>,
     },
-    /// The graph cannot be run: no source, a uid twice, a parallelism out of range and the like. The text says which.
+    /// The program registers two jobs of one name, an option, path, window or rate is invalid, or the graph cannot be run: no source, a
+    /// uid twice, checkpoints and an operator with state but without uid, a parallelism out of range and the like. The text says which.
     #[error("{0}")]
     Invalid(String),
 }
@@ -113,8 +116,8 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
 
 /// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
 pub trait SubtaskFactory: Send {
-    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called on the task's
-    /// thread; runs user code.
+    /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called once per execution
+    /// attempt, on the task's thread; runs user code.
     ///
     /// # Errors
     /// Fails with [`TaskError::Deployment`] if the context does not match the vertex, and with the error of user code.
@@ -123,6 +126,7 @@ pub trait SubtaskFactory: Send {
 
 /// Creates the coordinator of one operator. A built job has one factory for each operator that needs a coordinator.
 pub trait CoordinatorFactory: Send {
-    /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called.
+    /// Creates a coordinator, which has no effect until [`Coordinator::start`] is called. The host calls this each time that the
+    /// coordinators are started, also after a failure. A panic fails the job, without a restart.
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
 }

@@ -3,7 +3,8 @@
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-/// The values that a coordinator, the part of an operator that runs once per job, is created with.
+/// The values that a host passes to [`CoordinatorFactory::coordinator`](super::CoordinatorFactory::coordinator): a coordinator is the part
+/// of an operator that runs once per job.
 #[derive(Debug, Clone)]
 pub struct CoordinatorContext {
     /// Id of the coordinator's job.
@@ -72,7 +73,8 @@ pub trait Coordinator: Send {
     /// that the job continues from, `None` if there is none.
     ///
     /// # Errors
-    /// Returns the reason why it cannot start, for instance an absent file; the job then fails with it, without a restart.
+    /// Returns the reason why it cannot start, for instance an absent file; the job then fails with it, without a restart. A start that
+    /// takes longer than 120 s counts as a lost coordinator: the restart strategy decides what follows.
     fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String>;
     /// Handles an event of a subtask and returns the answer. Called by the default [`Coordinator::answer_event`]; refuses every event by
     /// default.
@@ -86,19 +88,19 @@ pub trait Coordinator: Send {
     ) -> Result<Vec<u8>, String> {
         Err("this coordinator does not accept events".to_owned())
     }
-    /// Handles an event of a subtask; the answer goes to `reply`, now or later. By default [`Coordinator::handle_event`] answers
-    /// at once.
+    /// Handles an event of a subtask; the answer goes to `reply`, now or within 60 s: then the caller no longer waits. By default
+    /// [`Coordinator::handle_event`] answers at once.
     fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
         reply.send(self.handle_event(from, event));
     }
     /// Takes the coordinator's snapshot for a checkpoint, before any subtask takes its own, and sends its bytes to `reply`; by default no
     /// bytes. The reply may be sent later: it must wait until the subtasks have received everything that they were sent before the
-    /// snapshot. An error aborts the checkpoint.
+    /// snapshot. An error, or no reply within 60 s, aborts the checkpoint.
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }
-    /// Takes the report that a checkpoint has ended: `_complete` is true if it is complete in the whole job, false if it was aborted.
-    /// Does nothing by default.
+    /// Takes the report that a checkpoint has ended: `_complete` is true if it is complete in the whole job, false if it was aborted. May
+    /// be called twice for one checkpoint. Does nothing by default.
     ///
     /// # Errors
     /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says; where none
@@ -111,8 +113,8 @@ pub trait Coordinator: Send {
     /// # Errors
     /// Returns the reason, as text, which the client gets; the job goes on.
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
-    /// Ends the coordinator's work: with `finished` all tasks of the job have finished, and its results must become final; otherwise the
-    /// job ends without them. May be called again.
+    /// Ends the coordinator's work. `finished` is true if all tasks of the job have finished: its results must become final, within 600 s.
+    /// False if the job ends without results; then the coordinator may also be dropped without this call. May be called again.
     ///
     /// # Errors
     /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or

@@ -37,7 +37,8 @@ struct Flags {
 }
 
 impl Interrupt {
-    /// Raises the flag: the running step, or else the next one, ends early. Called from any thread; never blocks.
+    /// Raises the flag: the running step ends early, or else the next one if the task does not lower the flag before it. Called from any
+    /// thread; never blocks.
     pub fn raise(&self) {
         self.0.raised.store(true, Ordering::Release);
     }

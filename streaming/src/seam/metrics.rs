@@ -19,8 +19,8 @@ const NAME_MAX: usize = 128;
 /// Characters of the operator's name that precede it; as many as in Flink.
 const OPERATOR_MAX: usize = 80;
 
-/// The metrics that the program's functions have registered in one task, at most 256: numbers by `OPERATOR.NAME`, where the operator's
-/// name is cut to 80 characters. The host reports them.
+/// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is cut to
+/// 80 characters. There are at most 256; registering another one fails. The host reports those that have changed once a second.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 

@@ -1,8 +1,7 @@
 //! The interface between the chains of a program and the tasks that drive them.
 //!
-//! Chains (this crate's API, operators, sources and sinks) implement [`Subtask`] and [`Coordinator`]; the task runtime
-//! implements the ports and [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Nothing here may be called per
-//! record, block a thread or read a clock.
+//! Chains (API, operators, sources, sinks) implement [`Subtask`] and [`Coordinator`]; the task runtime implements the ports and
+//! [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Nothing here may be called per record, block or read a clock.
 
 mod building;
 mod coordination;
@@ -190,13 +189,13 @@ pub trait EdgeCodec: Send + Sync {
     /// # Errors
     /// Fails with [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
-    /// Copies a batch and its watermark, for a broadcast inside a process.
+    /// Copies a batch, its event times and its watermark.
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Returns the number of bytes that a batch counts for in the network budget: the sizes in memory of its records and their event
-    /// times; 0 if the records are of another type.
+    /// Returns the number of bytes that a batch counts for in the network budget: about the sizes in memory of its records and their
+    /// event times; 0 if the records are of another type.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 
@@ -233,7 +232,7 @@ pub enum Polled {
         /// The element, which the port has given up.
         element: Element,
     },
-    /// No element is available; the task is woken when one arrives.
+    /// No channel that is not paused has an element, or bytes could not be decoded and the task has failed. It is woken for the next one.
     Empty,
     /// Every channel has delivered its [`StreamEvent::EndOfInput`] as an element before, and nothing more waits. Only barriers may still
     /// follow.
@@ -287,14 +286,14 @@ pub enum Progress {
     Starved,
     /// An output is full: park until the task is woken.
     Blocked,
-    /// All output was sent, [`StreamEvent::EndOfInput`] included: close the subtask.
+    /// All output was sent, [`StreamEvent::EndOfInput`] included, and a final checkpoint is complete, or the task is cancelled: close it.
     Finished,
 }
 
 /// The reason why a task failed; [`TaskError::is_recoverable`] says after which ones a restart may help.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TaskError {
-    /// User code returned an error.
+    /// User code returned an error, or the function of a custom partitioner chose a subtask that does not exist.
     #[error("operator '{operator}' failed: {message}")]
     User {
         /// Name of the operator.
@@ -302,7 +301,7 @@ pub enum TaskError {
         /// Text of the error.
         message: String,
     },
-    /// User code panicked.
+    /// User code, or other code that runs on the task's thread, panicked; the panic was caught.
     #[error("the code of chain '{chain}' panicked: {message}")]
     Panicked {
         /// Name of the chain or task.
@@ -310,7 +309,7 @@ pub enum TaskError {
         /// Message and place of the panic.
         message: String,
     },
-    /// A source or sink failed to read or write its system, or the state to restore could not be read this time.
+    /// A source or sink failed to read or write its system, or keyed state or the state to restore could not be read this time.
     #[error("operator '{operator}': {what}: {why}")]
     Io {
         /// Name of the operator.
@@ -336,7 +335,7 @@ pub enum TaskError {
         /// Name of the output or of its checkpoint, and what is wrong with it; follows `the output` in the message.
         what: String,
     },
-    /// The operator's coordinator refused a call or cannot be reached.
+    /// The operator's coordinator refused a call or did not answer within 60 to 120 s, or 4,096 calls of the task had no answer yet.
     #[error("a call of operator '{operator}' to its coordinator failed: {why}")]
     Coordinator {
         /// Name of the operator.
@@ -344,10 +343,11 @@ pub enum TaskError {
         /// The coordinator's reason, or why it cannot be reached.
         why: String,
     },
-    /// Bytes from an edge, a coordinator or a snapshot cannot be decoded.
+    /// Bytes of a coordinator or a snapshot cannot be decoded, state cannot be encoded, or a batch has another record type than its edge.
+    /// For bytes from another process that cannot be decoded, the exchange fails the task with the same kind and without this error.
     #[error("'{place}' cannot decode bytes that it received: {source}")]
     Codec {
-        /// Name of the operator or edge that decodes.
+        /// Name of the operator, or for a batch the name of the chain.
         place: String,
         /// The codec's error.
         source: CodecError,
@@ -366,15 +366,15 @@ pub enum TaskError {
         /// Text of the value.
         text: String,
     },
-    /// The deployment does not match the program, with the difference: a vertex, port or operator is missing or unknown.
+    /// The deployment does not match the program: a vertex, edge, port or operator is missing or unknown. Also restored state of another
+    /// type or format than the program's, a side output that is used with two types, or a wrong `sink.committer.retries`.
     #[error("the task does not fit the program: {0}")]
     Deployment(String),
 }
 
 impl TaskError {
-    /// Returns true if a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
-    /// are, nor for [`TaskError::Input`] and [`TaskError::Output`], because a changed input cannot be read again, and a commit that is
-    /// impossible stays so. Where no restart strategy is configured, errors of user code and codecs fail the job all the same.
+    /// Returns false for `Deployment`, `InvalidOption`, `Input` and `Output`: the job fails, because a restart would fail the same way.
+    /// Else true: the restart strategy decides. Where none is configured, errors of user code and codecs fail the job all the same.
     pub fn is_recoverable(&self) -> bool {
         !matches!(
             self,
@@ -407,13 +407,13 @@ impl TaskError {
 pub struct TaskCounters {
     /// Records taken from inputs; 0 for a source.
     pub records_in: AtomicU64,
-    /// Records sent to outputs, counted once per output edge, also where an edge broadcasts them.
+    /// Records handed to outputs, where they may still wait; counted once per output edge, also where an edge broadcasts them.
     pub records_out: AtomicU64,
     /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process; 32 more for each batch or event.
     pub bytes_in: AtomicU64,
     /// Bytes sent to outputs, counted like `bytes_in`.
     pub bytes_out: AtomicU64,
-    /// The newest watermark sent, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
+    /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
     pub watermark_ms: AtomicU64,
     /// True once all data was read and has left the task. The final checkpoint begins when all sources have reported this.
     pub end_of_data: AtomicBool,
@@ -431,7 +431,7 @@ impl TaskCounters {
     }
 }
 
-/// The values that a subtask is created with: its place in the graph, its ports, options, state to restore and calls to its host.
+/// The values that a host passes to [`SubtaskFactory::subtask`]: the subtask's place, ports, options, state to restore and upcalls.
 pub struct SubtaskContext {
     /// Id of the subtask's vertex.
     pub vertex: JobVertexId,

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The calls of a running task to its host. None of them blocks; answers come later as [`Mail`] with the call's ticket, between two
 /// steps. While 4,096 events and I/O calls of the task are unanswered, further ones are not made, and answered with an error.
 pub trait TaskUpcalls: Send + Sync {
-    /// Sends an event to the operator's coordinator. The answer, or the reason why there is none, comes as [`Mail::Reply`] with `ticket`.
-    /// A task's events arrive in order: each is sent after the answer to the one before.
+    /// Sends an event to the operator's coordinator; returns at once. The answer, or the reason why there is none, comes as [`Mail::Reply`]
+    /// with `ticket`, within 120 s of the event's turn. A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
     /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice. Its
     /// answer may come late, and no other event waits for it. By default the same as [`TaskUpcalls::operator_event`].
@@ -23,7 +23,8 @@ pub trait TaskUpcalls: Send + Sync {
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
     /// Returns the time of the machine's clock in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;
-    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed. A timer cannot be removed.
+    /// Sends [`Mail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task is busy. A
+    /// timer cannot be removed, and several may have one ticket.
     fn wake_at(&self, after: Duration, ticket: u64);
     /// Hands a chunk of an operator's snapshot to the host, which stores it while the operator writes the next ones. The host may store
     /// chunks in any order and join several. A chunk's memory is used again when the host drops the chunk. While eight chunks are not

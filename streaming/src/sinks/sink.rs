@@ -187,9 +187,9 @@ pub trait Committer<C>: Send + Sync + 'static {
         request: CommitRequest<C>,
     ) -> impl Future<Output = Result<(), CommitError>> + Send;
     /// Keeps committables that a savepoint holds from being aborted. Called at the barrier of a savepoint with all committables that are
-    /// not committed by then, before the savepoint's snapshot. If the job fails afterwards and restarts from an earlier checkpoint, its
-    /// writers abort what they find ([`super::CommittingSinkWriter::abort_leftovers`]), and the savepoint must still be restorable. Must be
-    /// idempotent, also with what is being committed at this moment. The default does nothing.
+    /// not committed by then, if there are any, before the savepoint's snapshot. If the job fails afterwards and restarts from an earlier
+    /// checkpoint, its writers abort what they find ([`super::CommittingSinkWriter::abort_leftovers`]), and the savepoint must still be
+    /// restorable. Must be idempotent, also with what is being committed at this moment. The default does nothing.
     ///
     /// # Errors
     /// The savepoint's task fails with either [`CommitError`].

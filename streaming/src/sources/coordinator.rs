@@ -257,7 +257,8 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         self.shared.say(subtask, ToReader::NoMoreSplits)
     }
 
-    /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader).
+    /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader). Returns before the
+    /// reader has the event, which is in no checkpoint: a failure may lose it.
     ///
     /// # Errors
     /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow.

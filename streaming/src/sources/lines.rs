@@ -7,7 +7,7 @@ const LONGEST_LINE: usize = 256 << 20;
 /// Smallest size of the buffer in bytes; half of it is the least room that is offered.
 const BLOCK: usize = 256 << 10;
 
-/// The error of a [`LineBuffer`] in which a line is longer than 256 MiB.
+/// The error of [`LineBuffer::room`] and [`LineBuffer::push`]: more than 256 MiB wait for a line end. A source fails its task with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;

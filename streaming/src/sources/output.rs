@@ -68,8 +68,9 @@ impl<T: Record> ReaderOutput<T> {
         self.push_all(records.into_iter());
     }
 
-    /// Returns the output of the split with this id. A split that is not known yet gets a watermark generator of its own with its first
-    /// record, and holds back the subtask's watermark from then on.
+    /// Returns the output of the split with this id. A split has a watermark generator of its own, and holds back the subtask's watermark
+    /// until it is released: from the call of [`SourceReader::add_splits`](super::SourceReader::add_splits) with it on, or from its first
+    /// record on if there was none.
     pub fn split(&mut self, id: &str) -> SplitOutput<'_, T> {
         self.turn_to(id);
         SplitOutput { out: self }

@@ -14,14 +14,15 @@ use std::{
     time::Duration,
 };
 
-/// The split of a numbered sequence: every n-th item from `next` on, n being the stride.
+/// The split of a numbered sequence: every n-th item from `next` on, n being the stride. The items of a [`SequenceSource`] are its
+/// numbers, those of a [`CollectionSource`](super::CollectionSource) the positions of its values, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct SequenceSplit {
     /// The subtask to which the split was assigned first, from 0; after a restore another subtask may have the split. With `stride`
     /// the split's id.
     pub subtask: u32,
-    /// The next item to emit; `None` if it would exceed `u64::MAX`.
+    /// The next item to emit; `None` if it would exceed `u64::MAX`, so that nothing is left. The source's end is not part of the split.
     pub next: Option<u64>,
     /// Distance from one item to the next: the parallelism at the start of the split.
     pub stride: u64,

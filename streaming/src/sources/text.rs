@@ -47,8 +47,9 @@ use storage::{
 ///
 /// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
 /// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails the
-/// build elsewhere. Files must not change while the job reads them; the task fails if that is noticed. A line longer than 256 MiB fails
-/// the task. The job fails at its start if a path does not exist, is neither a file nor a folder, or has folders nested deeper than 64.
+/// build elsewhere. Files must not change while the job reads them; only one that has become shorter is noticed, and fails the job
+/// without a restart. A line longer than 256 MiB fails the task. The job fails at its start if a path does not exist, is neither a file
+/// nor a folder, or has folders nested deeper than 64.
 ///
 /// A local path must name the same files on the JobManager, which lists them, and on every TaskManager. Files of other systems are
 /// named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.

@@ -20,7 +20,9 @@ use crate::types::{CodecError, Key};
 use futures::future::BoxFuture;
 use thiserror::Error;
 
-/// Errors of accessing, writing or restoring state. Each fails the task.
+/// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
+/// fails the task. For keyed state the restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others
+/// fail the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask: the exchange or a snapshot is wrong.
@@ -36,6 +38,7 @@ pub enum StateError {
         end: u32,
     },
     /// The state of a key was used although the key was not announced by [`StateBackend::admit`], or is still being read from storage.
+    /// Never returned by a backend whose keys are always resident.
     #[error("the state of a key of group {group} is used before it was fetched")]
     NotResident {
         /// The key's group.
@@ -44,7 +47,7 @@ pub enum StateError {
     /// The bytes of a state or a snapshot cannot be decoded, or a value cannot be encoded.
     #[error("cannot encode or decode state")]
     Codec(#[from] CodecError),
-    /// A read from the backend's storage failed.
+    /// A read from the backend's storage failed; [`StateBackend::arrived`] returns this. Never returned by the in-memory backend.
     #[error("the state of {keys} keys cannot be fetched: {why}")]
     Fetch {
         /// The number of keys that the read was for.
@@ -281,8 +284,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         false
     }
 
-    /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call to empty
-    /// the backend without having all entries in memory twice.
+    /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call until it gets `None`, and
+    /// calls no other method before: so the backend is emptied without having all entries in memory twice.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the entries.

@@ -177,7 +177,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
 }
 
 /// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
-/// After an error the test must not be used again.
+/// After an error the test must not be used again. A panic of the operator or its function reaches the test; in a task it is an error.
 pub struct OperatorHarness<T, Op: Operator<T>> {
     link: Link<T, Op>,
     pub(super) host: Arc<Host>,
@@ -246,7 +246,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// Closes the operator, as a task does after the end of input. A test that is only dropped does not close its operator.
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    /// Returns the error of the operator's own `close`. The `close` of a function returns none; its panic is not caught.
     pub fn close(mut self) -> Result<(), TaskError> {
         self.link.close()
     }
@@ -284,7 +284,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// [`HarnessBuilder::restore`]; empty if the operator has none. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }
@@ -293,7 +293,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// operator waits for a timer, such as that of a repeated commit, the clock moves to it. The operator is not notified.
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
         self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last, savepoint: false })
     }
@@ -301,7 +301,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// [`OperatorHarness::barrier`] does.
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
     pub fn savepoint(&mut self, checkpoint: u64) -> Result<Vec<Vec<u8>>, TaskError> {
         self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: true })
     }
@@ -316,7 +316,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// fails and is to be repeated waits for the clock: see [`OperatorHarness::is_committing`].
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
+    /// Returns the error with which the operator's task would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()

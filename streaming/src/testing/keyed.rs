@@ -114,7 +114,8 @@ impl<T, S> KeyedTest<T, S> {
 }
 
 impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
-    /// Returns the same test for folds that emit one value per key at the end of input, instead of one for every record.
+    /// Returns the same test for folds (`count`, `sum`, `reduce`, `fold`) that emit one value per key at the end of input, instead of one
+    /// for every record. Windows and the other operators ignore it.
     pub fn at_end(self) -> Self {
         Self { mode: UpdateMode::AtEnd, ..self }
     }
@@ -185,7 +186,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         self.count_window_sliding(records, records)
     }
-    /// Prepares the test of a computation over windows of the last `size` records of a key, at every `slide` records.
+    /// Prepares the test of a computation over windows of the last `size` records of a key, at every `slide` records; if either is 0,
+    /// [`HarnessBuilder::open`] fails.
     pub fn count_window_sliding(self, size: u64, slide: u64) -> WindowedTest<T, S, CountWindows>
     where
         T: Record,

@@ -77,8 +77,8 @@ impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
     }
 }
 
-/// The generator that never emits a watermark. Unless the source emits watermarks itself, event-time timers and windows of the stream
-/// then fire only at the end of input.
+/// The generator that never emits a watermark. In a source, watermarks that the source emits itself still pass; without those, and always
+/// in `assign_timestamps_and_watermarks`, event-time timers and windows of the stream fire only at the end of input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatermarks;
 
@@ -128,7 +128,7 @@ impl<T> TimestampAssigner<T> for SourceTimestamps {
     }
 }
 
-/// The event times and watermarks of a stream, for
+/// The rule for the event times and watermarks of a stream: a timestamp assigner, a generator of watermarks and an idleness timeout, for
 /// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
 /// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the subtask's
 /// watermark is the least one of its active splits; in
@@ -186,7 +186,8 @@ where
 
 impl<T> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
     /// Creates the strategy for streams whose event time does not matter, and for sources that emit watermarks themselves: no
-    /// generator adds any. Records keep the times that their source gave them.
+    /// generator adds any. Records keep the times that their source gave them. In `assign_timestamps_and_watermarks` it removes the
+    /// stream's watermarks but the final one.
     pub fn no_watermarks() -> Self {
         Self::for_source_timestamps(NoWatermarks)
     }

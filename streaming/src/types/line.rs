@@ -96,7 +96,7 @@ pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///
     /// # Errors
-    /// Returns why the line is not such a record; the source's task fails with it.
+    /// Returns why the line is not such a record; the source's task fails with `TaskError::Io`, whose text has the reason and the place.
     fn from_line(line: &[u8]) -> Result<Self, String>;
 }
 

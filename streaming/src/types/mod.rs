@@ -59,23 +59,25 @@ use thiserror::Error;
 /// The reason why bytes cannot be decoded, or a value cannot be encoded. A task that gets it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CodecError {
-    /// The bytes end before the value does.
+    /// The bytes end before the value does, or a number of bytes or elements in them is greater than the number of bytes left.
     #[error("the bytes end too early")]
     Truncated,
-    /// The bytes hold a value that the type does not have, such as text that is not UTF-8; or a value could not be encoded.
+    /// The bytes hold a value that the type does not have, such as text that is not UTF-8, an unknown variant, or MessagePack of
+    /// [`Serde`] that is no such value or nested more than 64 deep; or the `Serialize` of a [`Serde`] value returned an error.
     #[error("invalid {what}")]
     Invalid {
         /// The part of the value that is invalid.
         what: &'static str,
     },
-    /// Bytes are left over after the value; their number.
+    /// Bytes are left over after the value, which only [`Reader::finish`] and its callers check; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested too deeply: decoded ones more than [`Reader::MAX_DEPTH`] (200) levels, encoded ones of a type that contains
     /// itself more than 180.
     #[error("values are nested too deeply")]
     TooDeep,
-    /// A batch, or one record alone, is larger in its encoded form than one message to another process may be (2 GiB).
+    /// A batch, or one record alone, is larger in its encoded form than one message to another process may be (2 GiB). The sending task
+    /// fails with it.
     #[error(
         "{records} record(s) of together {bytes} bytes exceed the limit of {most} bytes for one message: split large records"
     )]
@@ -87,7 +89,8 @@ pub enum CodecError {
         /// The limit in bytes.
         most: usize,
     },
-    /// The batch holds records of another Rust type than the edge carries; the value is the name of the edge's type.
+    /// The batch holds records of another Rust type than the edge carries, found by [`BatchCodec`] when it encodes or copies a batch; the
+    /// value is the name of the edge's type.
     #[error("the batch does not hold records of the edge's type, {0}")]
     OtherType(&'static str),
 }
@@ -130,7 +133,8 @@ pub trait FlottType: Sized + Send + 'static {
     /// Decodes the value at the beginning of `input` and consumes exactly its bytes.
     ///
     /// # Errors
-    /// Fails when the bytes do not begin with an encoded value.
+    /// Fails when the bytes do not begin with an encoded value: [`CodecError::Truncated`], [`CodecError::Invalid`] or
+    /// [`CodecError::TooDeep`].
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
     /// Feeds the value to the hash of keys. Equal keys must feed the same, in every process and every version of the program: the hash
     /// decides which subtask a key belongs to.

@@ -43,10 +43,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts JobManagers and TaskManagers with options `KEY=VALUE`, and waits until all TaskManagers are registered.
+    /// Starts JobManagers and TaskManagers with options `KEY=VALUE`, and waits until all TaskManagers are registered. The program `flott`
+    /// is taken from the folder `bins`; `folder` gets the processes' logs and temporary files, which stay.
     ///
     /// # Errors
-    /// A process cannot be started, or the cluster is not complete in time.
+    /// A process cannot be started, or the cluster is not complete within [`WITHIN`]; the processes that were started are killed.
     pub fn start(
         bins: &Path,
         folder: &Path,
@@ -114,7 +115,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks the JobManagers' REST endpoints one after the other, and returns the first answer; `None` if `question` returns `None` for all.
+    /// Asks the JobManagers' REST endpoints one after the other, blocking the thread, and returns the first answer; `None` if `question`
+    /// returns `None` for all.
     pub fn ask<T>(&self, mut question: impl AsyncFnMut(RestClient) -> Option<T>) -> Option<T> {
         self.jobmanagers.iter().find_map(|jobmanager| {
             let timeouts = ClientTimeouts::default();
@@ -144,7 +146,8 @@ impl Cluster {
         }
     }
 
-    /// Uploads the program of this name and runs it, repeatedly until a JobManager accepts it; returns the job's id.
+    /// Uploads the program of this name from the folder of programs and runs it, each time anew until a JobManager accepts it; returns
+    /// the job's id. A try whose answer was lost may have started a job, too.
     ///
     /// # Errors
     /// No JobManager accepts it within [`WITHIN`].
@@ -195,11 +198,12 @@ impl Cluster {
         self.taskmanagers.iter().flat_map(|process| children(process.pid())).collect()
     }
 
-    /// Kills the TaskManager with a process id and starts another one in its stead. Without an id one is taken that runs tasks, the
-    /// `any`-th of them. Returns false if none has the id.
+    /// Kills the TaskManager with a process id and starts another one in its stead, without waiting until that one is registered. Without
+    /// an id one is taken that runs tasks, the `any`-th of them (modulo their number). Returns false, and kills nothing, if none has the
+    /// id.
     ///
     /// # Errors
-    /// No TaskManager runs tasks in time, or the other one cannot be started.
+    /// No TaskManager runs tasks within [`WITHIN`], or the other one cannot be started.
     pub fn kill_taskmanager(&mut self, pid: Option<i32>, any: usize) -> Result<bool> {
         let pid = match pid {
             Some(pid) => pid,
@@ -217,11 +221,11 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Kills the JobManager that leads the job, and starts another one in its stead: the leader at once, or, where a standby waits
-    /// to take over, as the next standby.
+    /// Kills the JobManager that leads the job (the only one, if there is one), and starts another one with the same ports in its stead,
+    /// without waiting for it: a single one leads next; where a standby takes over, the new one is the next standby.
     ///
     /// # Errors
-    /// None of several JobManagers leads the job in time, or the other one cannot be started.
+    /// None of several JobManagers leads the job within [`WITHIN`], or the other one cannot be started.
     pub fn kill_jobmanager(&mut self) -> Result<()> {
         let place = self.until("a JobManager leads the job", WITHIN, |cluster| {
             // The coordinators of the job's sources run beside its JobMaster.

@@ -76,7 +76,8 @@ impl Disk {
         &self.through
     }
 
-    /// Makes every operation on the disk hang until [`Disk::go_on`].
+    /// Makes every operation on the disk hang until [`Disk::go_on`]: stops the process of the file system and waits until it stands
+    /// still.
     ///
     /// # Errors
     /// The process of the file system has ended.
@@ -97,7 +98,7 @@ impl Disk {
     /// Fills the disk to the last byte with a file of its own: writes fail for lack of room until [`Disk::make_room`].
     ///
     /// # Errors
-    /// Writing the file fails otherwise than by a lack of room.
+    /// Writing the file fails otherwise than by a lack of room; what was written stays.
     pub fn fill(&self) -> Result<()> {
         let mut ballast = File::create(self.ballast())?;
         let mut piece = vec![0_u8; BALLAST_PIECE];

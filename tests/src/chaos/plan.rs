@@ -49,11 +49,12 @@ pub enum DiskFault {
 /// One step of a run, done after the step before it: a wait, a kill, a fault of the disk, or the end of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Waits until that many more checkpoints of the job are complete.
+    /// Waits until that many more checkpoints of the job are complete than at the step's begin; 0 does not wait.
     Checkpoints(usize),
     /// Kills a process, wherever it is in its work; another one takes its place.
     Kill(Victim),
-    /// Arms the point and kills the victim when a process waits there. If none comes within 15 s, nothing is killed.
+    /// Arms the point, unless it is that of the final checkpoint, which [`Step::OpenGate`] has armed, and kills the victim when a process
+    /// waits there. If none comes within 15 s, the point is disarmed, and nothing is killed.
     KillAt(Point, Victim),
     /// Makes the disk of the checkpoints slow or full for a while.
     Disk(DiskFault),

@@ -69,7 +69,8 @@ pub fn read(log: &Path) -> String {
     fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Kills a process by SIGKILL, without waiting for its end. Returns false if there is none of this id, or it is 1 or less.
+/// Kills a process by SIGKILL, without waiting for its end. Returns false, without an effect, if there is none of this id, it is 1 or
+/// less, or it belongs to another user; true also for one that has ended and was not waited for.
 pub fn kill_pid(pid: i32) -> bool {
     pid > 1 && kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()
 }

@@ -64,7 +64,7 @@ pub enum Noticed {
         /// The SHA-256 hash of the metadata.
         content: ContentHash,
     },
-    /// The metadata of a checkpoint is deleted from the shared store.
+    /// The metadata of a checkpoint is deleted from the shared store, or was absent already when a leader deleted it.
     MetadataDropped {
         /// Job that the fact is about.
         job_id: JobId,
@@ -115,21 +115,22 @@ pub enum Noticed {
         /// The number of the checkpoint.
         checkpoint: u64,
     },
-    /// A copy of a job's program in the shared store is complete.
+    /// A copy of a job's program in the shared store is complete: its last object is written.
     ProgramKept {
         /// Content hash of the program.
         hash: ContentHash,
-        /// Log of the job whose copy it is.
+        /// Id of the copy: the session of the leader that made it, and that leader's count of logs and copies.
         copy: LogId,
     },
-    /// A copy of a job's program is deleted from the shared store.
+    /// The object that completes a copy of a job's program is deleted from the shared store, or was absent already: the copy is of no use
+    /// any more, though parts of it may stay.
     ProgramDropped {
         /// Content hash of the program.
         hash: ContentHash,
-        /// Log of the job whose copy it was.
+        /// Id of the copy: the session of the leader that made it, and that leader's count of logs and copies.
         copy: LogId,
     },
-    /// A leading Dispatcher has accepted a job, and the client knows it.
+    /// A leading Dispatcher has accepted a job, or says that it has it (running or ended) already, and the client knows it.
     JobTaken {
         /// Job that the fact is about.
         job_id: JobId,
@@ -147,7 +148,8 @@ pub enum Noticed {
         job_id: JobId,
         /// State of the job; `None` if the Dispatcher does not know it.
         status: Option<JobStatus>,
-        /// Subtasks by state, while the job has not ended.
+        /// Number of subtasks by state, of an ended job by their last one; states without a subtask are left out. Empty if the Dispatcher
+        /// does not know the job.
         tasks: BTreeMap<ExecutionState, u32>,
     },
     /// An earlier leader answered at the published address of a new one: the address was published too soon.
@@ -159,7 +161,7 @@ pub enum Noticed {
     },
     /// A call in a session that leads no more reached a component, which took it instead of fencing it.
     StaleTaken {
-        /// Name of the call, such as `dispatcher.SubmitJob`.
+        /// Name of the call, such as `dispatcher.CancelJob`, the only one that is judged so.
         call: &'static str,
         /// Session of the call.
         session: LeaderSession,

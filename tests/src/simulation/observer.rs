@@ -35,11 +35,12 @@ pub enum What<'a> {
 /// An observation with its virtual time and the process that it was made in, as invariants see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// Virtual time since the run's start.
+    /// Virtual time since the run's start. For what is seen while a host crashes, that of the observation before.
     pub at: Duration,
-    /// Name of the simulated host.
+    /// Name of the simulated host that it was seen on; for [`What::Client`] always that of the client, also for facts of program host
+    /// doubles and of the store.
     pub host: &'a str,
-    /// Number of the host's start, 1, 2, …: which process on the host it was.
+    /// Number of the host's start, 1, 2, …: which process on the host it was; always 1 for [`What::Client`].
     pub incarnation: u32,
     /// Fact that was observed.
     pub what: What<'a>,

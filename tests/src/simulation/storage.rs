@@ -38,8 +38,9 @@ pub struct SharedStorage {
 }
 
 impl SharedStorage {
-    /// Returns an empty store. `observer` is told of new job records, checkpoint metadata and program copies; a `mutation` that breaks
-    /// the rule lets records be overwritten.
+    /// Returns an empty store. `observer` is told of new job records, checkpoint metadata and program copies. With the mutation that
+    /// breaks `Rule::RecordsStay`, a job's record that exists is overwritten by another one of its name; other mutations change nothing
+    /// here.
     pub fn new(observer: Observer, mutation: Mutation) -> Self {
         let objects = MemoryObjects::new();
         let recorded = Recorded { inner: objects.clone(), observer, mutation };

@@ -115,7 +115,9 @@ impl ExternalSystem {
         })
     }
 
-    /// Ends the container on a host, if there is one, and reports it with its `cause` to the ResourceManager that is connected last.
+    /// Ends the container on a host, if there is one, and reports it with its `cause` to the ResourceManager that is connected last; if
+    /// none is connected, its successor learns of it when it initialises. A TaskManager that still runs there notices within 250 ms of
+    /// virtual time, and ends.
     pub fn ended(&self, host: &str, cause: &str) {
         self.with(|s| {
             if let Some(resource_id) = s.running.remove(host) {

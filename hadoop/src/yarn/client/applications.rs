@@ -27,7 +27,7 @@ impl YarnClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// because the user may not do this; `YarnError::Incomplete` for an answer without an id.
     pub async fn new_application(&self) -> Result<(ApplicationId, Resource), YarnError> {
         let method = "getNewApplication";
         let response: GetNewApplicationResponse =
@@ -80,7 +80,8 @@ impl YarnClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
-    /// `ApplicationNotFoundException` if it knows no such application.
+    /// `ApplicationNotFoundException` if it knows no such application; `YarnError::Incomplete` for an answer without a
+    /// report.
     pub async fn report(&self, id: ApplicationId) -> Result<ApplicationReport, YarnError> {
         let method = "getApplicationReport";
         let request = GetApplicationReportRequest { application_id: Some(id) };

@@ -39,7 +39,8 @@ impl YarnClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
-    /// `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` if it knows no such attempt.
+    /// `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` if it knows no such attempt;
+    /// `YarnError::Incomplete` for an answer without a report.
     pub async fn attempt(
         &self,
         id: ApplicationAttemptId,
@@ -55,7 +56,8 @@ impl YarnClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
-    /// `ContainerNotFoundException` if it knows no such container (any more).
+    /// `ContainerNotFoundException` if it knows no such container (any more); `YarnError::Incomplete` for an answer without
+    /// a report.
     pub async fn container(&self, id: ContainerId) -> Result<ContainerReport, YarnError> {
         let method = "getContainerReport";
         let request = GetContainerReportRequest { container_id: Some(id) };

@@ -48,8 +48,9 @@ impl YarnClient {
     /// ResourceManager yet, but may look their hosts up.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Conf`] for a configuration that is wrong or incomplete, [`YarnError::Login`] if this
-    /// user has no way to authenticate.
+    /// Fails with [`YarnError::Conf`] for a configuration that is wrong or incomplete, [`YarnError::Login`] if Kerberos is
+    /// to be used and the configuration does not name the ResourceManagers' principal. A user of a secure cluster without
+    /// tokens and tickets is no error here; the calls fail then.
     pub async fn new(conf: &Configuration, login: Login) -> Result<Self, YarnError> {
         Self::with_client(conf, login, Client::new(connections(conf)?)).await
     }

@@ -21,7 +21,7 @@ impl YarnClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// because the user may not do this; `YarnError::Incomplete` for an answer without numbers.
     pub async fn metrics(&self) -> Result<YarnClusterMetrics, YarnError> {
         let method = "getClusterMetrics";
         let response: GetClusterMetricsResponse =

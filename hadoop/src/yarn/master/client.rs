@@ -95,16 +95,16 @@ impl AmRmEvents {
     ///
     /// # Errors
     /// Fails with the error that stopped the heartbeats, and nothing comes after it: `YarnError::Call` if no ResourceManager
-    /// answered an `allocate` or a new registration after all tries, or for its exception; `YarnError::Login` for a new
-    /// AMRMToken that cannot be used.
+    /// answered an `allocate` or a new registration after all tries, or for its exception.
     pub async fn next(&mut self) -> Result<Option<MasterEvent>, YarnError> {
         self.events.recv().await.transpose()
     }
 }
 
 /// An ApplicationMaster's client of the ResourceManager: registers it, asks for containers, and sends heartbeats from a
-/// task of its own until the last clone is dropped, [`finish`](AmRmClient::finish) is called, or the events end (see
-/// [`AmRmEvents::next`]). Without heartbeats the ResourceManager starts another attempt.
+/// task of its own until the last clone is dropped, [`finish`](AmRmClient::finish) is called, the events end (see
+/// [`AmRmEvents::next`]), or an event comes after the [`AmRmEvents`] was dropped. Without heartbeats the ResourceManager
+/// starts another attempt.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,
@@ -131,9 +131,8 @@ impl AmRmClient {
     /// and [`maximum`](Self::maximum) is empty.
     ///
     /// # Errors
-    /// Fails with `YarnError::Conf` or `YarnError::Login` for a configuration that cannot be used; `YarnError::Call` if
-    /// no ResourceManager answers after all tries, or for its exception, for example because the token is wrong. No
-    /// heartbeat is sent then.
+    /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
+    /// answers after all tries, or refuses, for example because the token is missing or wrong. No heartbeat is sent then.
     pub async fn register(
         conf: &Configuration,
         login: &Login,
@@ -188,9 +187,9 @@ impl AmRmClient {
         Ok(id)
     }
 
-    /// Changes the number of containers of a request that are still wanted, with the next heartbeat, which it brings
-    /// forward; 0 takes the request back. Containers that were granted are not counted. Returns false, without a
-    /// change, if the request is not open any more: all were granted, or it was taken back or refused.
+    /// Changes the number of containers of a request that are still wanted (cut to `i32::MAX`), with the next heartbeat,
+    /// which it brings forward; 0 takes the request back. Containers that were granted are not counted. Returns false,
+    /// without a change, if the request is not open any more: all were granted, or it was taken back or refused.
     pub fn set_count(&self, id: RequestId, count: u32) -> bool {
         let open = self.master().set_count(id, count);
         self.shared.changed.notify_one();

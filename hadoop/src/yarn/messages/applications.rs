@@ -156,7 +156,8 @@ messages! {
         optional message<Resource> resource = 9;
         /// The type by which `yarn application -list` filters, such as `MAPREDUCE`; cut after 20 characters.
         optional string application_type = 10 [default = "YARN"];
-        /// True if the containers of an attempt outlive it and belong to the next attempt.
+        /// True if the containers of an attempt outlive it and belong to the next attempt; false if YARN stops them with
+        /// their attempt.
         optional bool keep_containers_across_application_attempts = 11 [default = "false"];
         /// Tags by which listings can be filtered; they are put into lower case.
         repeated string application_tags = 12;

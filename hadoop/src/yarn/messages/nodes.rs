@@ -86,7 +86,8 @@ messages! {
     pub struct NodeLabel (Eq) {
         /// The label's name, unique in the cluster.
         optional string name = 1;
-        /// True if its nodes stay idle where nobody asks for the label.
+        /// True if its nodes stay idle where nobody asks for the label; false if requests without a label may use their idle
+        /// resources.
         optional bool is_exclusive = 2 [default = "true"];
     }
 

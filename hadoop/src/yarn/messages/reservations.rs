@@ -59,7 +59,7 @@ messages! {
         optional int32 num_containers = 2 [default = "1"];
         /// Minimum number of containers that must run at the same time.
         optional int32 concurrency = 3 [default = "1"];
-        /// Milliseconds that each container is needed for, within the reservation's window.
+        /// Milliseconds that each container is needed for, within the reservation's window; -1 if it is not set.
         optional int64 duration = 4 [default = "-1"];
     }
 

@@ -20,9 +20,9 @@ pub trait Folding<K, T>: Clone + Send + 'static {
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;
-    /// Returns what to emit for the current kept value of a key; changes nothing.
+    /// Returns what to emit for the kept value of a key; changes nothing. Called for a key's first record where every record emits.
     fn emit(&self, key: &K, kept: &Self::Kept) -> Self::Out;
-    /// Returns what to emit at the end of input, where key and kept value are not needed any more.
+    /// Returns what to emit for a key at the end of input, or for a key of a window that fires: key and kept value are not needed any more.
     fn last(&self, key: K, kept: Self::Kept) -> Self::Out;
 }
 

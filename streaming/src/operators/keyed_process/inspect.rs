@@ -14,7 +14,8 @@ pub trait InspectKeyed {
     type State;
     /// Returns the state of a key, `None` if the key has none.
     fn state(&self, key: &Self::Key) -> Option<&Self::State>;
-    /// Returns the timers that are set, with their keys: those of event time first, each clock's in the order of firing.
+    /// Returns the timers that are set, with their keys: those of event time first, each clock's in the order of firing. Empty for an
+    /// operator without timers, such as a fold.
     fn timers(&self) -> Vec<(Self::Key, Timer)>;
 }
 

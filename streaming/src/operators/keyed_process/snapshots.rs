@@ -98,8 +98,8 @@ pub(super) fn heads<K: Key>(
     Ok((first, before_state::<K>(None, i64::MIN, &[], context)?))
 }
 
-/// Reads what precedes the state in a snapshot, and returns a reader of the timers and the watermark. A snapshot is a byte 0, the timers, which a
-/// varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
+/// Reads what precedes the state in a snapshot, and returns a reader of the timers and the watermark. A snapshot is a byte 0, the timers,
+/// which a varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
 /// precedes, and the timers up to the end; the state is returned then.
 pub(in crate::operators) fn parts_of<'a>(
     input: &mut Reader<'a>,

@@ -116,10 +116,11 @@ pub trait AggregateFunction<T>: Clone + Send + 'static {
     fn create_accumulator(&mut self) -> Self::Accumulator;
     /// Adds a record to the accumulator.
     fn add(&mut self, accumulator: &mut Self::Accumulator, record: T);
-    /// Adds the accumulator `later` of other records of the same key and window. Called for sliding windows and sessions, which
-    /// consist of several parts.
+    /// Adds the accumulator `later` of other records of the same key and window to `accumulator`. Called for sliding windows, of time or
+    /// by count, and for sessions, which consist of several parts.
     fn merge(&mut self, accumulator: &mut Self::Accumulator, later: Self::Accumulator);
-    /// Returns a window's value from the accumulator of all its records.
+    /// Returns a window's value from the accumulator of all its records. Called for each key when a window fires, and again for every
+    /// late record that the window still takes.
     fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
 }
 

@@ -80,7 +80,7 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails.
+    /// Returns an error if the user's code fails, or if the subtask does not own the key.
     fn look<B: StateBackend<S::Key, Self::Windows>>(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
         backend: &mut B,
@@ -253,7 +253,8 @@ where
     }
 }
 
-/// The argument of [`KeyRule`]'s calls: the folding, the queue of keys, the lateness, the output and the context of the operator.
+/// The argument of [`KeyRule::record`] and [`KeyRule::look`]: the folding, the rule, the queue of keys, the watermarks, the lateness, the
+/// output and the context of the operator; made by [`KeyCore`] for each call.
 pub struct Taking<'a, T, K, F, R, Out> {
     pub(super) timing: &'a mut Timing<T, K, F, R>,
     pub(super) out: &'a mut Collector<Out>,

@@ -13,7 +13,8 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// The kept values of the panes of one key, ordered by time. A pane is a part of time that no window's begin or end divides.
+/// The kept values of the panes of one key, ordered by time, and the moment for which the key is queued, which is not written. A pane is
+/// a part of time that no window's begin or end divides.
 #[derive(Debug)]
 pub struct KeyPanes<A> {
     /// Numbers of the panes that have records, and their kept values.

@@ -14,7 +14,8 @@ use crate::{
 };
 
 /// The operator that groups the records of each key by windows of processing time, and emits the results of a window once the machine's
-/// clock has passed its end. The end of bounded input fires nothing.
+/// clock has passed its end. Event times and watermarks of the input are ignored; a clock that is set back counts as standing still, so
+/// that no record is late. The end of bounded input fires nothing.
 pub struct ProcessingTimeWindows<S, W> {
     selector: S,
     store: W,

@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// The windows of one operator's subtask: takes records, and emits the results of windows when time has passed their end. A
-/// store never reads a clock: its caller passes the time.
+/// store never reads a clock: its caller passes the time, [`EventTimeWindows`](super::EventTimeWindows) the watermark and
+/// [`ProcessingTimeWindows`](super::ProcessingTimeWindows) the clock's time less 1 ms.
 pub trait WindowStore<T, S>: Send + 'static {
     /// The type of the emitted records.
     type Out: Record;

@@ -31,12 +31,14 @@ pub trait Invariant: Send {
     /// Takes one observation and notes what it needs of it.
     ///
     /// # Errors
-    /// The observation breaks the invariant; the text says how, and becomes a violation. The run goes on.
+    /// The observation breaks the invariant; the text says how, and becomes a violation. The observer goes on showing what happens; the
+    /// run ends only if it was to stop at the first violation.
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String>;
-    /// Takes that a host starts anew, as the `incarnation`-th process on it: what the earlier one held in memory is gone. Does
-    /// nothing by default.
+    /// Takes that a host starts anew, as the `incarnation`-th process on it (from 1): what the earlier one held in memory is gone. Called
+    /// before the new process does anything. Does nothing by default.
     fn host_started(&mut self, _host: &str, _incarnation: u32) {}
-    /// Takes that the run is over. Returns a text for each thing that should have come to pass and has not; by default none.
+    /// Takes that the run is over. Returns a text for each thing that should have come to pass and has not, of which each becomes a
+    /// violation; by default none. Called once, but not if the run was stopped at its first violation.
     fn run_ended(&mut self) -> Vec<String> {
         Vec::new()
     }
