@@ -12,7 +12,10 @@ use super::{Collector, Flow, InspectKeyed, Operator, OperatorContext, OperatorMa
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, Single, Slice, SnapshotKind, StateBackend, StateField, Table, Taken},
+    state::{
+        Free, KeyAddress, Place, Single, Slice, SnapshotKind, StateBackend, StateField, Table,
+        Taken,
+    },
 };
 use model::graph::StateDeclaration;
 

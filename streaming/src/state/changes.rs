@@ -9,7 +9,7 @@ use super::KeyAddress;
 
 /// Changes are followed only in state of at least so many bytes: a small snapshot is written as a whole in less time than it takes to
 /// know what has changed in it.
-pub(super) const LEAST_BYTES: usize = 1 << 20;
+pub(super) const LEAST_BYTES: usize = if cfg!(test) { 0 } else { 1 << 20 };
 /// The most snapshots in a row that contain changes only: a restore reads all of them.
 const CHAIN_MAX: u32 = 32;
 /// The most removed keys that are remembered; with more the next snapshot is a full one. Looking all of them up takes 1 ms.
@@ -204,7 +204,11 @@ impl<K> Changes<K> {
     }
 
     /// Prepares for an access to a hash table, which is full if its next new entry makes it grow. Returns where the change is noted.
-    pub(super) fn access(&mut self, table: usize, is_full: bool) -> (Option<&mut Buckets>, &mut Removed<K>) {
+    pub(super) fn access(
+        &mut self,
+        table: usize,
+        is_full: bool,
+    ) -> (Option<&mut Buckets>, &mut Removed<K>) {
         let since = self.tables.get_mut(table).map(|changed| &mut changed.since);
         let since = since.map(|since| {
             since.all |= is_full;
@@ -221,3 +225,6 @@ impl<K> Changes<K> {
         (marks.sum::<usize>() + removed * size_of::<(KeyAddress, K)>()) as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,8 +34,8 @@ pub use operator::{
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
 pub(crate) use snapshot::{END, read_entries, read_next, write_changes_head, write_head};
 pub use snapshot::{read_snapshot, write_snapshot};
-pub(crate) use table::{PlaceInTable, part_bits};
 pub use table::{Occupied, Table, Vacant};
+pub(crate) use table::{PlaceInTable, part_bits};
 pub(crate) use writing::Output;
 
 pub use model::graph::StateDeclaration;

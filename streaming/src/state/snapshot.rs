@@ -105,18 +105,24 @@ pub(crate) fn read_next<K: Key, V: Kept>(
     groups: &KeyGroups,
     fields: &[StateDeclaration],
 ) -> Result<(), StateError> {
-    read_versions(input, &[VERSION, IN_GROUPS, CHANGES], groups, fields, |at, key, rows, version| {
-        if version == CHANGES && rows.is_empty() {
-            return backend.restore_removed(at, &key);
-        }
-        let state = V::read(rows)?;
-        // A key whose fields were all dropped has no state left.
-        match (V::holds_nothing(&state), version) {
-            (false, _) => backend.restore(at, key, state),
-            (true, CHANGES) => backend.restore_removed(at, &key),
-            (true, _) => Ok(()),
-        }
-    })
+    read_versions(
+        input,
+        &[VERSION, IN_GROUPS, CHANGES],
+        groups,
+        fields,
+        |at, key, rows, version| {
+            if version == CHANGES && rows.is_empty() {
+                return backend.restore_removed(at, &key);
+            }
+            let state = V::read(rows)?;
+            // A key whose fields were all dropped has no state left.
+            match (V::holds_nothing(&state), version) {
+                (false, _) => backend.restore(at, key, state),
+                (true, CHANGES) => backend.restore_removed(at, &key),
+                (true, _) => Ok(()),
+            }
+        },
+    )
 }
 
 /// Reads the next snapshot of the input, a full one, and calls `each` with every entry whose key group `groups` owns; `each` reads all

@@ -7,8 +7,9 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        END, Incremental, Kept, KeyAddress, KeyGroups, Slice, SnapshotKind, StateBackend, StateError,
-        Table, read_entries, read_next, read_snapshot, write_changes_head, write_head, write_snapshot,
+        END, Incremental, Kept, KeyAddress, KeyGroups, Slice, SnapshotKind, StateBackend,
+        StateError, Table, read_entries, read_next, read_snapshot, write_changes_head, write_head,
+        write_snapshot,
     },
     types::{Key, Reader},
 };
