@@ -95,7 +95,7 @@ fn source(handle: &StateHandle) -> Option<&str> {
 
 /// Returns a name for the copy of an object, made of the last two segments of its name: the folder, which is that of a checkpoint, and
 /// the file, whose name is unique within one checkpoint, because it names operator, subtask, attempt and part.
-fn base(name: &str) -> String {
+pub(crate) fn base(name: &str) -> String {
     let mut segments = name.rsplit('/');
     let (file, folder) = (segments.next().unwrap_or(name), segments.next());
     folder.map_or_else(|| file.to_owned(), |folder| format!("{folder}-{file}"))

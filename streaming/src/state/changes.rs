@@ -7,9 +7,6 @@
 
 use super::KeyAddress;
 
-/// Changes are followed only in state of at least so many bytes: a small snapshot is written as a whole in less time than it takes to
-/// know what has changed in it.
-pub(super) const LEAST_BYTES: usize = if cfg!(test) { 0 } else { 1 << 20 };
 /// The most snapshots in a row that contain changes only: a restore reads all of them.
 const CHAIN_MAX: u32 = 32;
 /// The most removed keys that are remembered; with more the next snapshot is a full one. Looking all of them up takes 1 ms.

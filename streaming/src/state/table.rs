@@ -5,7 +5,7 @@ use super::{
     Free, Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError, Taken,
     ahead::Places,
     backend::{Incremental, SnapshotKind},
-    changes::{Buckets, Changes, LEAST_BYTES, Removed},
+    changes::{Buckets, Changes, Removed},
     row::RowWriter,
     writing::{Marks, Output, Written},
 };
@@ -394,12 +394,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         let buckets = self.parts.iter().map(HashTable::num_buckets);
         let base = match &mut self.changes {
             Some(changes) => changes.begin(checkpoint, is_aborted, bytes, buckets),
-            // The snapshot before tells whether the state is large.
-            none if bytes >= LEAST_BYTES => {
+            none => {
                 *none = Some(Box::new(Changes::since(checkpoint, buckets)));
                 None
             }
-            None => None,
         };
         let head = if base.is_some() { changes_head } else { head };
         self.begin_own(head, head);
