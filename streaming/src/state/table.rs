@@ -39,6 +39,8 @@ pub struct Table<K, V> {
     places: Places,
     /// True while a snapshot is being written.
     is_writing: bool,
+    /// True while a snapshot is being written or changes are followed: an access then does more than find a place.
+    is_watched: bool,
     /// The marks of written entries, or the memory for them; `None` before the first snapshot of small state.
     written: Option<Box<Written>>,
     /// The chunks of the table's own snapshots; `None` as above, or if several tables share an output.
@@ -62,6 +64,7 @@ impl<K, V> Table<K, V> {
             range,
             places: Places::default(),
             is_writing: false,
+            is_watched: false,
             written: None,
             output: None,
             changes: None,
@@ -86,7 +89,7 @@ impl<K, V> Table<K, V> {
     /// that to every access until it calls [`Table::end_writing`].
     pub(crate) fn begin_writing(&mut self, output: &mut Output) {
         self.written.get_or_insert_default().begin(&self.parts);
-        self.is_writing = true;
+        self.set_writing(true);
         let entries: usize = self.parts.iter().map(HashTable::len).sum();
         // Without what entries own elsewhere.
         output.expect(entries * size_of::<(K, V)>());
@@ -105,7 +108,12 @@ impl<K, V> Table<K, V> {
 
     /// Ends a snapshot all of whose entries are written.
     pub(crate) fn end_writing(&mut self) {
-        self.is_writing = false;
+        self.set_writing(false);
+    }
+
+    fn set_writing(&mut self, is_writing: bool) {
+        self.is_writing = is_writing;
+        self.is_watched = is_writing || self.changes.is_some();
     }
 
     /// Returns true while a snapshot is being written.
@@ -202,7 +210,7 @@ impl<K: Key, V> Table<K, V> {
         output: Option<&mut Output>,
         rows: impl Fn(&V, &mut RowWriter),
     ) -> Result<PlaceInTable<'_, K, V>, StateError> {
-        if self.is_writing || self.changes.is_some() {
+        if self.is_watched {
             return self.place_watched(at, same, output, rows);
         }
         Ok(match self.entry(at, same)? {
@@ -213,6 +221,7 @@ impl<K: Key, V> Table<K, V> {
 
     /// Returns the place of a key while a snapshot is being written or changes are followed: the key's old value is written first, to
     /// `output` or to the table's own, and the change is marked. A hash table that is written out needs no such care.
+    #[inline(never)]
     fn place_watched(
         &mut self,
         at: KeyAddress,
@@ -440,7 +449,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         let done = output.advance(slice, |output, slice| {
             written.write(parts, |part| group_of(part, first, bits), output, slice, V::write)
         })?;
-        self.is_writing = !done;
+        self.set_writing(!done);
         Ok(done)
     }
 
@@ -448,7 +457,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         if let Some(output) = self.output.as_mut().filter(|_| self.is_writing) {
             output.abort();
         }
-        self.is_writing = false;
+        self.set_writing(false);
         true
     }
 
