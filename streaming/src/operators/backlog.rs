@@ -38,7 +38,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Hands a batch of that load on, and lets the chain behind work off what it keeps if that has become much.
+    /// Hands a batch of that load on, or drops it if the task was told to stop, and lets the chain behind work off what it keeps if that has become much.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -49,6 +49,11 @@ impl Backlog {
         next: &mut dyn Consumer<T>,
         interrupt: &Interrupt,
     ) -> Result<HandedOn, TaskError> {
+        if interrupt.is_for_good() {
+            // There is no next step in which anybody would read it.
+            batch.clear();
+            return Ok(HandedOn::Keeps);
+        }
         let bytes = load.bytes().max(batch.len() * (size_of::<T>() + size_of_val(&NO_TIME)));
         if next.batch(batch)? {
             self.clear();
@@ -162,4 +167,40 @@ fn hand_mail_on<T>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{operators::Flow, seam::StreamEvent};
+
+    /// Counts the records that it keeps, and never takes more.
+    struct Full(usize);
+
+    impl Consumer<u64> for Full {
+        fn batch(&mut self, batch: &mut Batch<u64>) -> Result<bool, TaskError> {
+            self.0 += batch.len();
+            batch.clear();
+            Ok(false)
+        }
+        fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
+            Ok(Flow::Done)
+        }
+    }
+
+    #[test]
+    fn what_a_call_emits_after_its_task_was_cancelled_is_dropped() {
+        let (interrupt, mut backlog, mut next) =
+            (Interrupt::default(), Backlog::default(), Full(0));
+        let mut emit = |next: &mut Full| {
+            let mut batch: Batch<u64> = vec![1, 2, 3].into();
+            let handed_on = backlog.hand_on(&mut batch, &Load::default(), next, &interrupt);
+            assert_eq!((handed_on.unwrap(), batch.len()), (HandedOn::Keeps, 0));
+        };
+        emit(&mut next);
+        assert_eq!(next.0, 3);
+        interrupt.raise_for_good();
+        emit(&mut next);
+        assert_eq!(next.0, 3);
+    }
 }

@@ -62,9 +62,10 @@ pub use windows::{
     TumblingProcessingTimeWindows, WindowAssigner, WindowFolding, WindowFunction, WindowStore,
 };
 
+pub use crate::seam::{Barrier, StreamEvent};
 use crate::{
     batch::Batch,
-    seam::{StreamEvent, TaskError},
+    seam::TaskError,
     state::{Slice, SnapshotKind},
     types::Record,
 };

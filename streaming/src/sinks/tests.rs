@@ -212,6 +212,16 @@ fn a_result_that_is_too_large_for_a_checkpoint_fails_it_and_says_so() {
 }
 
 #[test]
+fn a_bounded_job_with_checkpoints_fails_at_the_result_that_its_final_checkpoint_cannot_keep() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&periodic(tmp.path()), true);
+    let (from, large) = (attempt(0, 0), "x".repeat(8 << 20));
+    collector.handle_event(from, &chunk(from, 0, &[&large])).unwrap();
+    let why = collector.handle_event(from, &chunk(from, 1, &[&large])).unwrap_err();
+    assert!(why.contains("write large results to files"), "{why}");
+}
+
+#[test]
 fn a_large_result_goes_through_a_file() {
     let tmp = tempfile::tempdir().unwrap();
     let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);

@@ -34,7 +34,8 @@ type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 /// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
 /// go to files in the folder for temporary files, which are deleted once they are read. If an unbounded job has 8 MiB that a client
 /// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms; those that no client may
-/// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task. The
+/// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task, and so
+/// do more than 16 MiB of a bounded job with periodic checkpoints, whose final checkpoint contains all of them. The
 /// coordinator's snapshot fails if the stored lines have more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
@@ -82,6 +83,11 @@ impl CollectCoordinator {
             // The chunk was taken before, and the answer got lost.
             return Ok(Some(self.snapshot));
         }
+        let bytes = (self.spool.bytes() + chunk.lines.len()) as u64;
+        if self.bounded && self.periodic && bytes > SNAPSHOT_BYTES_MAX {
+            // The final checkpoint contains all results, and without it the job would not end.
+            return Err(too_much(bytes));
+        }
         // All chunks are looked at only if there is so much of them that one of the bounds may be reached.
         if !self.bounded && self.spool.bytes() + chunk.lines.len() > MEMORY_BYTES {
             let (seen, hidden) = self.chunks.split_at_checked(self.visible()).unwrap_or_default();
@@ -128,9 +134,7 @@ impl CollectCoordinator {
     fn write_snapshot(&mut self) -> Result<Vec<u8>, String> {
         let bytes: u64 = self.chunks.iter().map(|held| held.kept.len() as u64).sum();
         if bytes > SNAPSHOT_BYTES_MAX {
-            return Err(format!(
-                "{bytes} bytes are collected, and a checkpoint keeps at most {SNAPSHOT_BYTES_MAX} of them: write large results to files"
-            ));
+            return Err(too_much(bytes));
         }
         let mut chunks: Vec<Encoded> = Vec::with_capacity(self.chunks.len());
         for Held { origin, sequence, after, lines, kept } in &self.chunks {
@@ -184,6 +188,13 @@ impl CollectCoordinator {
             self.spool.release(held.kept);
         }
     }
+}
+
+/// Returns the error for more collected results than a checkpoint keeps.
+fn too_much(bytes: u64) -> String {
+    format!(
+        "{bytes} bytes are collected, and a checkpoint keeps at most {SNAPSHOT_BYTES_MAX} of them: write large results to files"
+    )
 }
 
 /// Returns the lines of a chunk after the first `skip` ones, and whether they reach its end.
