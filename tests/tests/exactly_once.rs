@@ -164,7 +164,7 @@ fn refers_to_older(job: &Path) -> bool {
 
 #[test]
 fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
-    const NUMBERS: u64 = 240_000;
+    const NUMBERS: u64 = 320_000;
     const KEYS: u64 = 40_000;
     let folder = tempfile::tempdir().unwrap();
     let (checkpoints, out) = (folder.path().join("checkpoints"), folder.path().join("sums"));
@@ -174,6 +174,7 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
         ("execution.checkpointing.incremental", "true"),
         ("pipeline.auto-generate-uids", "true"),
         ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000"),
         ("restart-strategy.fixed-delay.delay", "50ms"),
     ];
     let mut cluster = Cluster::start(&options, 2);
@@ -181,14 +182,23 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
     let args = ["--count", &numbers, "--keys", &keys, "--rate", "30000", "--output"];
     let args = [&args[..], &[out.to_str().unwrap()]].concat();
     let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
-    for _ in 0..2 {
+    let counts = |cluster: &Cluster| {
+        let client = cluster.client();
+        cluster.block_on(client.checkpoints(&job)).map(|report| report.counts).ok()
+    };
+    for restores in 1..=2 {
+        let before = counts(&cluster).map_or(0, |counts| counts.completed);
         eventually(WITHIN, "checkpoints that refer to older files", || {
-            refers_to_older(&checkpoints.join(&job)).then_some(())
+            let more = counts(&cluster)?.completed >= before + 3;
+            (more && refers_to_older(&checkpoints.join(&job))).then_some(())
         });
         let place = cluster.place_of_taskmanager(&job);
         cluster.taskmanagers[place].kill();
         cluster.taskmanagers.remove(place);
         cluster.start_taskmanager(&[]);
+        eventually(WITHIN, "the job goes on from a checkpoint", || {
+            (counts(&cluster)?.restored >= restores).then_some(())
+        });
         cluster.await_state(&job, "RUNNING", WITHIN);
     }
     cluster.await_state(&job, "FINISHED", WITHIN);
