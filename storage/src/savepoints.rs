@@ -58,7 +58,7 @@ impl SavepointFolder {
         };
         if outcome.is_err() && !may_be_complete {
             // Best effort: the folder may be unreachable now.
-            let copies = metadata.handles().filter_map(source).map(|name| base(name).to_owned());
+            let copies = metadata.handles().filter_map(source).map(base);
             let _ = timeout(DELETE_WITHIN, self.0.delete(&copies.collect())).await;
         }
         outcome
@@ -72,14 +72,13 @@ impl SavepointFolder {
     ) -> Result<Bytes, CheckpointError> {
         for handle in metadata.handles() {
             if let Some(name) = source(handle) {
-                self.0.put(base(name), from.read(handle).await?).await?;
+                self.0.put(&base(name), from.read(handle).await?).await?;
             }
         }
         let mut own = metadata.clone();
         for handle in own.handles_mut() {
             if let Some(name) = source(handle) {
-                *handle =
-                    StateHandle::Object { name: base(name).to_owned(), bytes: handle.bytes() };
+                *handle = StateHandle::Object { name: base(name), bytes: handle.bytes() };
             }
         }
         encode(&own).map_err(|why| CheckpointError::Metadata { name: self.0.shown(METADATA), why })
@@ -94,9 +93,12 @@ fn source(handle: &StateHandle) -> Option<&str> {
     }
 }
 
-/// Returns the last segment of an object's name. Within one checkpoint it is unique: it names operator, subtask and attempt.
-fn base(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or(name)
+/// Returns a name for the copy of an object, made of the last two segments of its name: the folder, which is that of a checkpoint, and
+/// the file, whose name is unique within one checkpoint, because it names operator, subtask, attempt and part.
+pub(crate) fn base(name: &str) -> String {
+    let mut segments = name.rsplit('/');
+    let (file, folder) = (segments.next().unwrap_or(name), segments.next());
+    folder.map_or_else(|| file.to_owned(), |folder| format!("{folder}-{file}"))
 }
 
 #[cfg(test)]

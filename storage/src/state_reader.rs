@@ -3,6 +3,7 @@
 
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
+use crate::savepoints::base;
 use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use platform::Platform;
@@ -163,7 +164,7 @@ impl StateReader {
                     }
                     Some(directory) => {
                         // The name belongs to the JobMaster that takes the checkpoint, like every other one.
-                        let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", last(uri));
+                        let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", base(uri));
                         let length = bytes.len() as u64;
                         directory.put(&name, bytes).await?;
                         StateHandle::Object { name, bytes: length }

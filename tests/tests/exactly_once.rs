@@ -147,6 +147,74 @@ fn killed_taskmanagers_change_nothing_in_what_is_committed() {
     }
 }
 
+/// Returns true if an object of a state is in the folder of an older checkpoint than all that are complete and kept.
+fn refers_to_older(job: &Path) -> bool {
+    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("chk-")?.parse().ok();
+    let mut files: Vec<(u64, bool)> = Vec::new();
+    for folder in std::fs::read_dir(job).into_iter().flatten().flatten() {
+        let Some(number) = number(&folder.path()) else { continue };
+        for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            files.push((number, file.file_name().to_string_lossy().starts_with("_metadata")));
+        }
+    }
+    let complete = files.iter().filter(|(_, is_metadata)| *is_metadata).map(|(n, _)| *n).min();
+    let older = |complete| files.iter().any(|(n, is_metadata)| *n + 1 < complete && !is_metadata);
+    complete.is_some_and(older)
+}
+
+#[test]
+fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
+    const NUMBERS: u64 = 320_000;
+    const KEYS: u64 = 40_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (checkpoints, out) = (folder.path().join("checkpoints"), folder.path().join("sums"));
+    let options = [
+        ("execution.checkpointing.interval", "200ms"),
+        ("execution.checkpointing.dir", checkpoints.to_str().unwrap()),
+        ("execution.checkpointing.incremental", "true"),
+        ("pipeline.auto-generate-uids", "true"),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000"),
+        ("restart-strategy.fixed-delay.delay", "50ms"),
+    ];
+    let mut cluster = Cluster::start(&options, 2);
+    let (numbers, keys) = (NUMBERS.to_string(), KEYS.to_string());
+    let args = ["--count", &numbers, "--keys", &keys, "--rate", "30000", "--output"];
+    let args = [&args[..], &[out.to_str().unwrap()]].concat();
+    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    let counts = |cluster: &Cluster| {
+        let client = cluster.client();
+        cluster.block_on(client.checkpoints(&job)).map(|report| report.counts).ok()
+    };
+    for restores in 1..=2 {
+        let before = counts(&cluster).map_or(0, |counts| counts.completed);
+        eventually(WITHIN, "checkpoints that refer to older files", || {
+            let more = counts(&cluster)?.completed >= before + 3;
+            (more && refers_to_older(&checkpoints.join(&job))).then_some(())
+        });
+        let place = cluster.place_of_taskmanager(&job);
+        cluster.taskmanagers[place].kill();
+        cluster.taskmanagers.remove(place);
+        cluster.start_taskmanager(&[]);
+        eventually(WITHIN, "the job goes on from a checkpoint", || {
+            (counts(&cluster)?.restored >= restores).then_some(())
+        });
+        cluster.await_state(&job, "RUNNING", WITHIN);
+    }
+    cluster.await_state(&job, "FINISHED", WITHIN);
+    let text = std::fs::read_to_string(&out).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let sums = (0..KEYS).map(|key| (key..NUMBERS).step_by(KEYS as usize).sum::<u64>());
+    let mut expected: Vec<String> =
+        (0..KEYS).zip(sums).map(|(key, sum)| format!("{key}\t{}\t{sum}", NUMBERS / KEYS)).collect();
+    expected.sort_unstable();
+    assert!(lines == expected, "{} lines, {} expected", lines.len(), expected.len());
+    let restored = cluster.jobmanager.as_ref().unwrap().log();
+    assert!(restored.matches("checkpoint complete").count() > 5);
+    assert!(!checkpoints.join(&job).join("chk-1").exists(), "what nothing refers to is deleted");
+}
+
 #[test]
 fn a_killed_jobmanager_goes_on_from_the_checkpoint_in_the_jobs_log() {
     let storage = tempfile::tempdir().unwrap();

@@ -6,10 +6,12 @@
 //! | metric | of what |
 //! |---|---|
 //! | `cpu_s_per_checkpoint` | CPU-seconds ÷ completed checkpoints, the updates between them included |
+//! | `incremental_…` | the same with `execution.checkpointing.incremental` |
 //! | `checkpoints`, `checkpoint_ms` | completed checkpoints of the measurement, and the durations of the last ones |
 //! | `peak_mib` | peak of resident memory of all processes |
 //! | `flink_…` | the same of Flink |
-//! | `checkpoint_cpu` | Flink's CPU for each checkpoint ÷ ours |
+//! | `checkpoint_cpu` | Flink's CPU for each checkpoint ÷ ours, both with full checkpoints |
+//! | `incremental_checkpoint_cpu` | Flink's CPU for each full checkpoint ÷ ours for each incremental one; Flink's heap state has no such |
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
@@ -42,19 +44,29 @@ async fn main() -> Result<()> {
     let cli = Cli::parse();
     let flink = cli.against.flink()?;
     let report = Report::new("checkpoint_cpu");
-    let ours = measure(&cli, &report, None).await?;
+    let ours = measure(&cli, &report, None, "").await?;
+    let incremental = measure(&cli, &report, None, "incremental_").await?;
     if let Some(flink) = &flink {
-        let theirs = measure(&cli, &report, Some(flink)).await?;
+        let theirs = measure(&cli, &report, Some(flink), "flink_").await?;
+        report.value("incremental_checkpoint_cpu", theirs / incremental, "ratio")?;
         report.runs_with_goal("checkpoint_cpu", &[theirs / ours], "ratio", Goal::AtLeast(3.0))?;
     }
     Ok(())
 }
 
-/// Returns the CPU-seconds for each checkpoint.
-async fn measure(cli: &Cli, report: &Report, flink: Option<&Installed>) -> Result<f64> {
-    let prefix = if flink.is_some() { "flink_" } else { "" };
+/// Returns the CPU-seconds for each checkpoint. `prefix` begins the metrics' names, and says which side is measured.
+async fn measure(
+    cli: &Cli,
+    report: &Report,
+    flink: Option<&Installed>,
+    prefix: &str,
+) -> Result<f64> {
+    let more = match prefix {
+        "incremental_" => "execution.checkpointing.incremental: true\n",
+        _ => "",
+    };
     eprintln!("checkpoint_cpu: {prefix}{} s after {} s", cli.seconds, cli.warm_up_s);
-    let job = StateJob::start(flink, 1, 2).await?;
+    let job = StateJob::start(flink, 1, 2, more).await?;
     tokio::time::sleep(Duration::from_secs(cli.warm_up_s)).await;
     let (before, cpu_before) = (job.checkpoints().await?.completed(), cpu(&job)?);
     tokio::time::sleep(Duration::from_secs(cli.seconds)).await;

@@ -100,7 +100,7 @@ async fn kills(cli: &Cli, flink: Option<&Installed>, rounds: usize) -> Result<Ve
 }
 
 async fn round(flink: Option<&Installed>, logs: Option<PathBuf>) -> Result<Round> {
-    let job = StateJob::start(flink, 3, 1).await?;
+    let job = StateJob::start(flink, 3, 1, "").await?;
     let victim = job.busy_taskmanager().await?;
     let killed = Instant::now();
     let killed_ns = continuous::now_unix_ns();

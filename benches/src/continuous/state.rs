@@ -72,15 +72,20 @@ pub struct StateJob {
 }
 
 impl StateJob {
-    /// Starts a cluster of so many TaskManagers with so many slots each, Flink's if it is given, and the job. Returns once two
-    /// checkpoints with all of the state are complete.
+    /// Starts a cluster of so many TaskManagers with so many slots each, Flink's if it is given, and the job, with `more` lines of
+    /// options. Returns once two checkpoints with all of the state are complete.
     ///
     /// # Errors
     /// When something does not start, the job ends, or the checkpoints are not complete within 60 s.
-    pub async fn start(flink: Option<&Installed>, taskmanagers: usize, slots: u32) -> Result<Self> {
+    pub async fn start(
+        flink: Option<&Installed>,
+        taskmanagers: usize,
+        slots: u32,
+        more: &str,
+    ) -> Result<Self> {
         let (marks, checkpoints) = (TempDir::new()?, TempDir::new()?);
         let options = format!(
-            "{OPTIONS}taskmanager.numberOfTaskSlots: {slots}\nexecution.checkpointing.dir: file://{}\n",
+            "{OPTIONS}{more}taskmanager.numberOfTaskSlots: {slots}\nexecution.checkpointing.dir: file://{}\n",
             checkpoints.path().display()
         );
         let args = vec![marks.path().display().to_string()];

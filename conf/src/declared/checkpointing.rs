@@ -44,6 +44,11 @@ options! {
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
     /// that starts from a savepoint reads it on all machines.
     SAVEPOINT_DIRECTORY: Option<String> = "execution.checkpointing.savepoint-dir" => None, other ["state.savepoints.dir"];
+    /// Whether checkpoints store only what has changed in keyed state since the newest complete checkpoint, and refer to that one's files
+    /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
+    /// windows, store all of their state in any case, and so do savepoints. A retained checkpoint then needs files of older ones, which
+    /// stay if it is disposed of.
+    INCREMENTAL: bool = "execution.checkpointing.incremental" => false, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),
         other ["state.storage.fs.memory-threshold"];

@@ -1,6 +1,7 @@
 //! The side of a host that serves the TaskManager: the exchange, the tasks, and the connection to the parent. The
 //! host's actor calls it; nothing here may block that actor.
 
+mod bases;
 mod deploy;
 mod events;
 mod memory;

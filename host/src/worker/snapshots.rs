@@ -2,7 +2,10 @@
 //! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged
 //! before its objects are stored.
 
-use super::uploads::{Target, Upload, Uploads};
+use super::{
+    bases::Bases,
+    uploads::{Target, Upload, Uploads},
+};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use gateways::{
@@ -44,6 +47,7 @@ pub(crate) struct Snapshots {
     reader: StateReader,
     inline_max: u64,
     uploads: Uploads,
+    bases: Bases,
 }
 
 impl Snapshots {
@@ -65,7 +69,8 @@ impl Snapshots {
         let Some(uri) = uri else {
             let reader = reader(None);
             let uploads = uploads.clone();
-            return Ok(Self { job_id, directory: None, reader, inline_max: INLINE_MAX, uploads });
+            let (inline_max, bases) = (INLINE_MAX, Bases::default());
+            return Ok(Self { job_id, directory: None, reader, inline_max, uploads, bases });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
         let wrong = |why: String| format!("execution.checkpointing.dir: {why}");
@@ -81,7 +86,8 @@ impl Snapshots {
             Ok(true) => {
                 let directory = Some(directory);
                 let (reader, uploads) = (reader(directory.clone()), uploads.clone());
-                Ok(Self { job_id, reader, directory, inline_max, uploads })
+                let bases = Bases::default();
+                Ok(Self { job_id, reader, directory, inline_max, uploads, bases })
             }
             Ok(false) => Err(wrong(format!(
                 "the JobManager's directory {uri} is another one than this machine's: name a directory that all machines share"
@@ -154,6 +160,7 @@ impl Snapshots {
     /// Gives up the uploads of an attempt that has ended, and deletes what they have stored.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
+        self.bases.ended(attempt);
     }
 
     /// Returns a future that stores a task's part of a checkpoint and tells the JobMaster.
@@ -177,7 +184,10 @@ impl Snapshots {
             let mut left = BTreeSet::new();
             if let Err(why) = &outcome {
                 tracing::warn!(%attempt, checkpoint, why, "a part of a checkpoint is not stored");
-                left.extend(stored.objects().map(str::to_owned));
+                // A snapshot of changes also refers to what complete checkpoints refer to.
+                let own = format!("{}/chk-{checkpoint}/", snapshots.job_id);
+                let objects = stored.objects().filter(|name| name.starts_with(&own));
+                left.extend(objects.map(str::to_owned));
             }
             let answer = outcome.map(|()| stored);
             let answer = CheckpointAnswer { attempt, checkpoint, answer };
@@ -197,11 +207,15 @@ impl Snapshots {
         mut uploads: BTreeMap<OperatorId, Upload>,
         stored: &mut SubtaskSnapshot,
     ) -> Result<(), String> {
+        let bases: BTreeMap<_, _> = snapshot.bases.into_iter().collect();
         for (operator, chunks) in snapshot.operators {
-            let handle = match uploads.remove(&operator) {
+            let mut handle = match uploads.remove(&operator) {
                 Some(upload) => upload.end(chunks).await?,
                 None => self.store_state((attempt, checkpoint, operator), chunks).await?,
             };
+            if let Some(base) = bases.get(&operator) {
+                handle = self.bases.join((attempt, operator), checkpoint, *base, handle)?;
+            }
             stored.operators.push((operator, handle));
         }
         check_inline(stored)
@@ -227,7 +241,8 @@ impl Snapshots {
 
 /// Checks that the JobManager takes the state that goes with the acknowledgement.
 fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
-    let inline = snapshot.operators.iter().map(|(_, handle)| match handle {
+    let places = snapshot.operators.iter().flat_map(|(_, handle)| handle.places());
+    let inline = places.map(|handle| match handle {
         StateHandle::Inline(bytes) => bytes.len() as u64,
         _ => 0,
     });

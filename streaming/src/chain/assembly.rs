@@ -81,6 +81,7 @@ impl Assembly {
             cancelled: false.into(),
             aborted: 0.into(),
             snapshots: Mutex::default(),
+            bases: Mutex::default(),
         };
         Ok(Self {
             info,

@@ -174,7 +174,9 @@ impl ChainTask {
             }
             let operators = self.shared.take_snapshots(barrier.checkpoint);
             self.last_barrier = barrier.last.then_some(barrier.checkpoint);
-            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
+            let bases = self.shared.take_bases(barrier.checkpoint);
+            let snapshot = TaskSnapshot { ended, operators, bases };
+            self.shared.upcalls.acknowledge(barrier.checkpoint, snapshot);
         }
     }
 

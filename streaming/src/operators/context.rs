@@ -64,6 +64,8 @@ pub struct ChainShared {
     pub(crate) aborted: AtomicU64,
     /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
+    /// The operators whose snapshots may be built on, by checkpoint id, each with the checkpoint that it builds on.
+    pub(crate) bases: Mutex<BTreeMap<(u64, OperatorId), Option<u64>>>,
 }
 
 impl ChainShared {
@@ -84,6 +86,11 @@ impl ChainShared {
         checkpoint < self.aborted.load(Ordering::Relaxed)
     }
 
+    /// Returns true if this checkpoint is the newest of those that were aborted: it will not be complete, and was not before.
+    pub(crate) fn is_newest_aborted(&self, checkpoint: u64) -> bool {
+        self.aborted.load(Ordering::Relaxed) == checkpoint.saturating_add(1)
+    }
+
     /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.
     ///
     /// # Errors
@@ -102,6 +109,19 @@ impl ChainShared {
     pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, chunks: Vec<Bytes>) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.entry(checkpoint).or_default().push((operator, chunks));
+    }
+    /// Records that an operator's snapshot for a checkpoint may be built on, and the checkpoint that it builds on itself.
+    pub(crate) fn add_base(&self, checkpoint: u64, operator: OperatorId, base: Option<u64>) {
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.insert((checkpoint, operator), base);
+    }
+    /// Removes and returns what [`ChainShared::add_base`] has recorded for a checkpoint, and discards older records.
+    pub(crate) fn take_bases(&self, checkpoint: u64) -> Vec<(OperatorId, Option<u64>)> {
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = bases.split_off(&(checkpoint.saturating_add(1), OperatorId(0)));
+        let older = std::mem::replace(&mut *bases, newer).into_iter();
+        let of = older.filter(|((number, _), _)| *number == checkpoint);
+        of.map(|((_, operator), base)| (operator, base)).collect()
     }
     /// Removes and returns the snapshots for a checkpoint, and discards those of older checkpoints, which were given up.
     pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Snapshots {

@@ -12,7 +12,10 @@ use super::{Collector, Flow, InspectKeyed, Operator, OperatorContext, OperatorMa
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, Single, Slice, StateBackend, StateField, Table, Taken},
+    state::{
+        Free, KeyAddress, Place, Single, Slice, SnapshotKind, StateBackend, StateField, Table,
+        Taken,
+    },
 };
 use model::graph::StateDeclaration;
 
@@ -209,6 +212,23 @@ where
         _context: &OperatorContext,
     ) -> Result<bool, TaskError> {
         Ok(self.resident.begin_snapshot(Vec::new(), Vec::new()))
+    }
+
+    fn begin_incremental(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<SnapshotKind>, TaskError> {
+        Ok(self.resident.begin_incremental(checkpoint, Vec::new(), Vec::new(), context))
+    }
+
+    fn notify_complete(
+        &mut self,
+        checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.resident.backend.checkpoint_complete(checkpoint);
+        Ok(())
     }
 
     fn write_snapshot(

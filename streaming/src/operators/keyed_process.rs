@@ -6,7 +6,7 @@ pub(super) mod snapshots;
 
 pub use context::Context;
 pub use inspect::InspectKeyed;
-use snapshots::{WRITTEN_AT_ONCE, before_state, write_timers};
+use snapshots::{WRITTEN_AT_ONCE, before_state, heads, write_timers};
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, Slice, State, StateBackend, Table, Taken},
+    state::{Free, KeyAddress, Place, Slice, SnapshotKind, State, StateBackend, Table, Taken},
     types::Record,
 };
 use model::graph::StateDeclaration;
@@ -447,14 +447,35 @@ where
         context: &OperatorContext,
     ) -> Result<bool, TaskError> {
         let few = self.timers.len() <= WRITTEN_AT_ONCE;
-        let (timers, beside) = (few.then_some(&self.timers), std::mem::take(&mut self.beside));
-        let first = before_state(timers, self.watermark, &beside, context)?;
-        let none = before_state::<S::Key>(None, i64::MIN, &[], context)?;
+        let timers = few.then_some(&self.timers);
+        let (first, none) = heads(timers, self.watermark, &mut self.beside, context)?;
         let begun = self.resident.begin_snapshot(first, none);
         if begun && !few {
             self.timers.begin_snapshot(self.resident.groups());
         }
         Ok(begun)
+    }
+
+    fn begin_incremental(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<SnapshotKind>, TaskError> {
+        if self.timers.len() > 0 {
+            let begun = self.begin_snapshot(checkpoint, context)?;
+            return Ok(begun.then_some(SnapshotKind::Full));
+        }
+        let (first, none) = heads(Some(&self.timers), self.watermark, &mut self.beside, context)?;
+        Ok(self.resident.begin_incremental(checkpoint, first, none, context))
+    }
+
+    fn notify_complete(
+        &mut self,
+        checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.resident.backend.checkpoint_complete(checkpoint);
+        Ok(())
     }
 
     fn write_snapshot(

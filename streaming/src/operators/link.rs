@@ -7,13 +7,15 @@ use crate::{
     batch::{Batch, NO_TIME},
     memory::allocator,
     seam::{Barrier, StateChunk, StreamEvent, TaskError},
-    state::Slice,
+    state::{Slice, SnapshotKind},
     task::panics::catch,
 };
 use bytes::Bytes;
 use model::NodeId;
 use std::{cell::Cell, collections::VecDeque, sync::atomic::Ordering};
 
+/// The option with which snapshots contain only what has changed since the checkpoint before.
+const INCREMENTAL: &str = "execution.checkpointing.incremental";
 /// The metric of how many bytes of memory an operator's state takes.
 const STATE_BYTES: &str = "stateBytes";
 
@@ -35,6 +37,10 @@ pub struct Link<In, Op: Operator<In>> {
     writes: Option<u64>,
     /// The chunks of that snapshot that the host did not take.
     chunks: Vec<Bytes>,
+    /// What was begun for that snapshot.
+    begun: Option<SnapshotKind>,
+    /// True if snapshots may contain only what has changed (`execution.checkpointing.incremental`).
+    incremental: bool,
     /// False once the host has not taken a chunk: chunks then go with the acknowledgement.
     stored: bool,
     /// The metric `stateBytes` of the operator; `None` if it keeps no state.
@@ -52,6 +58,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
+        let incremental = context.shared.options.get(INCREMENTAL).is_some_and(|on| on == "true");
         Self {
             operator,
             out,
@@ -62,6 +69,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             ended: false,
             writes: None,
             chunks: Vec::new(),
+            begun: None,
+            incremental,
             stored: true,
             state_bytes: None,
             counted: Cell::new(0),
@@ -113,7 +122,15 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
         let checkpoint = barrier.checkpoint;
         let is_aborted = self.context.shared.is_aborted(checkpoint);
-        if self.operator.begin_snapshot(checkpoint, &self.context)? {
+        // A savepoint stands alone.
+        self.begun = match self.incremental && !barrier.savepoint {
+            true => self.operator.begin_incremental(checkpoint, &self.context)?,
+            false => {
+                let begun = self.operator.begin_snapshot(checkpoint, &self.context)?;
+                begun.then_some(SnapshotKind::Full)
+            }
+        };
+        if self.begun.is_some() {
             self.writes = Some(checkpoint);
             if is_aborted {
                 self.abort_snapshot(checkpoint);
@@ -249,6 +266,13 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             if complete {
                 self.writes = None;
                 let (shared, chunks) = (&self.context.shared, std::mem::take(&mut self.chunks));
+                if self.incremental {
+                    let base = match self.begun {
+                        Some(SnapshotKind::Changes { base }) => Some(base),
+                        Some(SnapshotKind::Full) | None => None,
+                    };
+                    shared.add_base(checkpoint, self.context.operator, base);
+                }
                 shared.add_snapshot(checkpoint, self.context.operator, chunks);
             }
         }

@@ -63,7 +63,12 @@ pub use windows::{
 };
 
 pub use crate::seam::{Barrier, StreamEvent};
-use crate::{batch::Batch, seam::TaskError, state::Slice, types::Record};
+use crate::{
+    batch::Batch,
+    seam::TaskError,
+    state::{Slice, SnapshotKind},
+    types::Record,
+};
 
 /// The error type of user code: any error that can be sent between threads; `?` converts to it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -275,6 +280,20 @@ pub trait Operator<In>: Send {
         _context: &OperatorContext,
     ) -> Result<bool, TaskError> {
         Ok(false)
+    }
+    /// Begins to write the operator's state as [`Operator::begin_snapshot`] does, or only what has changed since a complete checkpoint.
+    /// Called instead of it if `execution.checkpointing.incremental` is on, but not for savepoints. By default the snapshot is a full
+    /// one.
+    ///
+    /// # Errors
+    /// An error fails the task: the state cannot be written.
+    fn begin_incremental(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<SnapshotKind>, TaskError> {
+        let begun = self.begin_snapshot(checkpoint, context)?;
+        Ok(begun.then_some(SnapshotKind::Full))
     }
     /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, and appends full chunks to the slice.
     /// Returns true if the snapshot is complete: all its chunks together are what [`OperatorContext::snapshots`] returns after a

@@ -76,4 +76,7 @@ pub struct TaskSnapshot {
     /// The encoded snapshot of each operator that has state, as chunks that belong together. The list of chunks is empty if the host has
     /// taken all of them by [`TaskUpcalls::store_chunk`].
     pub operators: Vec<(OperatorId, Vec<Bytes>)>,
+    /// The operators whose snapshots a later one may build on, each with the number of the complete checkpoint whose snapshot of the same
+    /// operator this one is restored on top of; `None` for a full snapshot.
+    pub bases: Vec<(OperatorId, Option<u64>)>,
 }

@@ -112,6 +112,31 @@ pub trait Free<K, V> {
     fn insert(self, key: K, state: V);
 }
 
+/// What a snapshot that may contain changes only is begun with.
+#[derive(Clone, Copy)]
+pub struct Incremental<'a> {
+    /// The number of the snapshot's checkpoint.
+    pub checkpoint: u64,
+    /// Returns true for a checkpoint that was aborted: nothing refers to it.
+    pub is_aborted: &'a dyn Fn(u64) -> bool,
+    /// The beginning of each chunk of a full snapshot.
+    pub head: &'a [u8],
+    /// The beginning of each chunk of a snapshot of changes.
+    pub changes_head: &'a [u8],
+}
+
+/// The kind of a snapshot that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotKind {
+    /// It contains all state.
+    Full,
+    /// It contains what has changed since an earlier one, on top of which it is restored.
+    Changes {
+        /// The number of the complete checkpoint with the earlier snapshot.
+        base: u64,
+    },
+}
+
 /// Stores the state of the keys of one operator in one subtask. Only the task's thread calls it. No method may block.
 pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// The place of a key that has state.
@@ -192,6 +217,12 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// Fails with the backend's error if it cannot store the entry.
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError>;
 
+    /// Removes a key that a snapshot of changes says is removed; does nothing if the key has no state. Called while state is restored.
+    ///
+    /// # Errors
+    /// Fails with the backend's error if it cannot remove the entry.
+    fn restore_removed(&mut self, at: KeyAddress, key: &K) -> Result<(), StateError>;
+
     /// Stores a key and a part of its state from a snapshot, as [`StateBackend::restore`] does; if the key has state, `join` adds the
     /// part to it.
     ///
@@ -219,6 +250,18 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     fn begin_snapshot(&mut self, _first: &[u8], _head: &[u8]) -> bool {
         false
     }
+
+    /// Begins a snapshot as [`StateBackend::begin_snapshot`] does, of all state or of what has changed since a complete checkpoint. A key
+    /// without rows in it was removed. `None`: the backend cannot, and the caller writes the snapshot at once. By default the snapshot is
+    /// a full one.
+    fn begin_incremental(&mut self, incremental: &Incremental<'_>) -> Option<SnapshotKind> {
+        let Incremental { head, .. } = incremental;
+        self.begin_snapshot(head, head).then_some(SnapshotKind::Full)
+    }
+
+    /// Takes note that a checkpoint is complete in the whole job: the next [`StateBackend::begin_incremental`] may build on it. Does
+    /// nothing by default.
+    fn checkpoint_complete(&mut self, _checkpoint: u64) {}
 
     /// Writes a slice of the snapshot that was begun, and appends the chunks that became full to the slice. Returns true if the
     /// snapshot is complete. [`read_snapshot`](super::read_snapshot) reads each of its chunks, and any number of them that follow each

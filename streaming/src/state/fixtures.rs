@@ -146,6 +146,62 @@ fn a_truncated_or_changed_fixture_of_keyed_state_is_an_error_and_no_panic() {
     assert_eq!(refused, StateError::from(CodecError::Invalid { what: "version of a snapshot" }));
 }
 
+/// Returns a snapshot of changes on top of [`keyed`]: one key has changed, another was removed.
+fn changes() -> Vec<u8> {
+    let mut table = Table::<String, Account>::new(groups());
+    let fields = <Account as State>::declare();
+    read_snapshot(&keyed(), &mut table, &groups(), &fields).unwrap();
+    let (mut head, mut changes_head) = (Vec::new(), Vec::new());
+    write_head::<String>(&fields, &mut head);
+    write_changes_head::<String>(&fields, &mut changes_head);
+    let mut written = Vec::new();
+    for checkpoint in 1..=2 {
+        let (head, changes_head) = (head.as_slice(), changes_head.as_slice());
+        let is_aborted: &dyn Fn(u64) -> bool = &|_| false;
+        table.begin_incremental(&Incremental { checkpoint, is_aborted, head, changes_head });
+        let mut slice = Slice::whole();
+        assert!(table.write_snapshot(&mut slice).unwrap());
+        written = slice.chunks.iter().flat_map(|chunk| chunk.bytes.to_vec()).collect();
+        table.checkpoint_complete(checkpoint);
+        for key in ["ann", "bo"].map(str::to_owned) {
+            match table.place(groups().address(&key), |stored| *stored == key).unwrap() {
+                Place::Taken(mut place) if key == "ann" => place.entry().1.payments.push(9),
+                Place::Taken(place) => place.remove(),
+                Place::Free(_) => {}
+            }
+        }
+    }
+    fixture("changes.bin", &written)
+}
+
+#[test]
+fn the_fixture_of_changes_is_read_on_top_of_its_base_and_damage_is_an_error() {
+    let (base, changes) = (keyed(), changes());
+    let on_top = |changes: &[u8]| {
+        let bytes = [&base[..], changes].concat();
+        let (one, other) = (in_memory(&bytes), as_bytes(&bytes));
+        assert_eq!(one.is_ok(), other.is_ok());
+        one
+    };
+    let mut expected = Table::<String, Account>::new(groups());
+    read_snapshot(&base, &mut expected, &groups(), &<Account as State>::declare()).unwrap();
+    let keys = KEYS.map(str::to_owned);
+    expected.remove(groups().address(&keys[1]), &keys[1]);
+    let mut ann = account(0);
+    ann.payments.push(9);
+    expected.restore(groups().address(&keys[0]), keys[0].clone(), ann).unwrap();
+    let fields = <Account as State>::declare();
+    let expected = write_snapshot(&mut expected, &groups(), &fields).unwrap();
+    assert_eq!(on_top(&changes).unwrap(), expected);
+    // Without the cut of nothing, which is the base alone.
+    for length in 1..changes.len() {
+        assert!(on_top(&changes[..length]).is_err(), "{length}");
+    }
+    for changed in flipped(&changes) {
+        let _ = on_top(&changed);
+    }
+}
+
 #[test]
 fn the_fixture_of_operator_state_is_read_and_written_alike_and_damage_is_an_error() {
     let mut state = <Offsets as State>::empty();

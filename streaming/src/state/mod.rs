@@ -11,6 +11,7 @@
 
 mod ahead;
 mod backend;
+mod changes;
 mod chunks;
 mod fields;
 mod key_groups;
@@ -20,7 +21,7 @@ mod snapshot;
 mod table;
 mod writing;
 
-pub use backend::{Fetch, Free, Place, StateBackend, StateError, Taken};
+pub use backend::{Fetch, Free, Incremental, Place, SnapshotKind, StateBackend, StateError, Taken};
 pub use chunks::Slice;
 pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
@@ -31,10 +32,10 @@ pub use operator::{
     write_operator_state,
 };
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
-pub(crate) use snapshot::{END, read_entries, read_next, write_head};
+pub(crate) use snapshot::{END, read_entries, read_next, write_changes_head, write_head};
 pub use snapshot::{read_snapshot, write_snapshot};
+pub use table::{Occupied, Table, Vacant};
 pub(crate) use table::{PlaceInTable, part_bits};
-pub use table::{Table, Vacant};
 pub(crate) use writing::Output;
 
 pub use model::graph::StateDeclaration;

@@ -230,6 +230,10 @@ impl<'r, 'a> RowReader<'r, 'a> {
     pub fn new(input: &'r mut Reader<'a>, fields: &'r [Option<usize>]) -> Result<Self, CodecError> {
         Ok(Self { left: input.count()?, input, fields })
     }
+    /// Returns true if no row is left, be it of a field that still exists or not.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
     /// Returns the next row of a field that still exists, with the field's present number; `None` after the last row.
     ///
     /// # Errors

@@ -268,6 +268,11 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
         Ok(())
     }
 
+    fn restore_removed(&mut self, at: KeyAddress, key: &K) -> Result<(), StateError> {
+        self.disk.lock().unwrap().remove(&(at.group, encode_one(key)));
+        Ok(())
+    }
+
     fn restore_joined(
         &mut self,
         at: KeyAddress,

@@ -19,6 +19,8 @@ use model::graph::StateDeclaration;
 use std::collections::BTreeMap;
 
 const VERSION: u8 = 3;
+/// The version of a snapshot that contains changes only.
+const CHANGES: u8 = 4;
 /// The version whose entries are in groups.
 const IN_GROUPS: u8 = 2;
 /// The byte after the last entry.
@@ -48,7 +50,16 @@ pub fn write_snapshot<K: Key, V: Kept>(
 
 /// Appends what precedes the entries in a snapshot.
 pub(crate) fn write_head<K: Key>(fields: &[StateDeclaration], out: &mut Vec<u8>) {
-    out.push(VERSION);
+    write_head_of::<K>(VERSION, fields, out);
+}
+
+/// Appends what precedes the entries in a snapshot of changes.
+pub(crate) fn write_changes_head<K: Key>(fields: &[StateDeclaration], out: &mut Vec<u8>) {
+    write_head_of::<K>(CHANGES, fields, out);
+}
+
+fn write_head_of<K: Key>(version: u8, fields: &[StateDeclaration], out: &mut Vec<u8>) {
+    out.push(version);
     fingerprint::<K>().encode(out);
     write_fields(fields, out);
 }
@@ -94,26 +105,48 @@ pub(crate) fn read_next<K: Key, V: Kept>(
     groups: &KeyGroups,
     fields: &[StateDeclaration],
 ) -> Result<(), StateError> {
-    read_entries(input, groups, fields, |at, key, rows| {
-        let state = V::read(rows)?;
-        // A key whose fields were all dropped has no state left.
-        if V::holds_nothing(&state) {
-            return Ok(());
-        }
-        backend.restore(at, key, state)
-    })
+    read_versions(
+        input,
+        &[VERSION, IN_GROUPS, CHANGES],
+        groups,
+        fields,
+        |at, key, rows, version| {
+            if version == CHANGES && rows.is_empty() {
+                return backend.restore_removed(at, &key);
+            }
+            let state = V::read(rows)?;
+            // A key whose fields were all dropped has no state left.
+            match (V::holds_nothing(&state), version) {
+                (false, _) => backend.restore(at, key, state),
+                (true, CHANGES) => backend.restore_removed(at, &key),
+                (true, _) => Ok(()),
+            }
+        },
+    )
 }
 
-/// Reads the next snapshot of the input, and calls `each` with every entry whose key group `groups` owns; `each` reads all rows.
-/// Fails as [`read_snapshot`] does.
+/// Reads the next snapshot of the input, a full one, and calls `each` with every entry whose key group `groups` owns; `each` reads all
+/// rows. Fails as [`read_snapshot`] does.
 pub(crate) fn read_entries<K: Key>(
     input: &mut Reader<'_>,
     groups: &KeyGroups,
     fields: &[StateDeclaration],
     mut each: impl FnMut(KeyAddress, K, &mut RowReader<'_, '_>) -> Result<(), StateError>,
 ) -> Result<(), StateError> {
+    let full = [VERSION, IN_GROUPS];
+    read_versions(input, &full, groups, fields, |at, key, rows, _| each(at, key, rows))
+}
+
+/// Reads the next snapshot of the input, which has one of these versions.
+fn read_versions<K: Key>(
+    input: &mut Reader<'_>,
+    versions: &[u8],
+    groups: &KeyGroups,
+    fields: &[StateDeclaration],
+    mut each: impl FnMut(KeyAddress, K, &mut RowReader<'_, '_>, u8) -> Result<(), StateError>,
+) -> Result<(), StateError> {
     let version = input.byte()?;
-    if version != VERSION && version != IN_GROUPS {
+    if !versions.contains(&version) {
         return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
     }
     let (written, declared) = (String::decode(input)?, fingerprint::<K>());
@@ -129,7 +162,7 @@ pub(crate) fn read_entries<K: Key>(
         }
         let mut rows = RowReader::new(input, &places)?;
         if groups.owned.contains(&group) {
-            return each(at, key, &mut rows);
+            return each(at, key, &mut rows, version);
         }
         while rows.next()?.is_some() {}
         Ok::<_, StateError>(())

@@ -4,6 +4,8 @@
 use super::{
     Free, Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError, Taken,
     ahead::Places,
+    backend::{Incremental, SnapshotKind},
+    changes::{Buckets, Changes, Removed},
     row::RowWriter,
     writing::{Marks, Output, Written},
 };
@@ -37,10 +39,14 @@ pub struct Table<K, V> {
     places: Places,
     /// True while a snapshot is being written.
     is_writing: bool,
+    /// True while a snapshot is being written or changes are followed: an access then does more than find a place.
+    is_watched: bool,
     /// The marks of written entries, or the memory for them; `None` before the first snapshot of small state.
     written: Option<Box<Written>>,
     /// The chunks of the table's own snapshots; `None` as above, or if several tables share an output.
     output: Option<Box<Output>>,
+    /// What has changed since the last checkpoint; `None` while nobody follows it.
+    changes: Option<Box<Changes<K>>>,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -58,8 +64,10 @@ impl<K, V> Table<K, V> {
             range,
             places: Places::default(),
             is_writing: false,
+            is_watched: false,
             written: None,
             output: None,
+            changes: None,
         }
     }
 
@@ -72,22 +80,40 @@ impl<K, V> Table<K, V> {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let tables: u64 = self.parts.iter().map(|part| part.allocation_size() as u64).sum();
         let written = self.written.as_ref().map_or(0, |written| written.memory_bytes());
-        tables + written + self.output.as_ref().map_or(0, |output| output.memory_bytes())
+        let changes = self.changes.as_ref().map_or(0, |changes| changes.memory_bytes());
+        let output = self.output.as_ref().map_or(0, |output| output.memory_bytes());
+        tables + written + output + changes
     }
 
     /// Begins the snapshot of the present entries. The caller has begun it in an [`Output`], which several tables share, and passes
     /// that to every access until it calls [`Table::end_writing`].
     pub(crate) fn begin_writing(&mut self, output: &mut Output) {
         self.written.get_or_insert_default().begin(&self.parts);
-        self.is_writing = true;
+        self.set_writing(true);
         let entries: usize = self.parts.iter().map(HashTable::len).sum();
         // Without what entries own elsewhere.
         output.expect(entries * size_of::<(K, V)>());
     }
 
+    /// Begins the snapshot of the present entries in the table's own output.
+    fn begin_own(&mut self, first: &[u8], head: &[u8]) {
+        let mut output = self.output.take().unwrap_or_default();
+        output.begin(first, head);
+        self.begin_writing(&mut output);
+        self.output = Some(output);
+        if let Some(written) = &mut self.written {
+            written.put_in_order(&self.parts);
+        }
+    }
+
     /// Ends a snapshot all of whose entries are written.
     pub(crate) fn end_writing(&mut self) {
-        self.is_writing = false;
+        self.set_writing(false);
+    }
+
+    fn set_writing(&mut self, is_writing: bool) {
+        self.is_writing = is_writing;
+        self.is_watched = is_writing || self.changes.is_some();
     }
 
     /// Returns true while a snapshot is being written.
@@ -111,9 +137,7 @@ impl<K, V> Table<K, V> {
     /// Returns the index of a key's hash table; out of range if this subtask does not own the key's group.
     #[inline]
     fn place_of_part(&self, at: KeyAddress) -> usize {
-        let group = at.group.wrapping_sub(self.range.owned.start) as usize;
-        let part = (at.hash >> PART_BIT) as usize & ((1 << self.part_bits) - 1);
-        group << self.part_bits | part
+        part_of(at, self.range.owned.start, self.part_bits)
     }
 
     #[inline]
@@ -186,19 +210,19 @@ impl<K: Key, V> Table<K, V> {
         output: Option<&mut Output>,
         rows: impl Fn(&V, &mut RowWriter),
     ) -> Result<PlaceInTable<'_, K, V>, StateError> {
-        if self.is_writing {
-            return self.place_while_writing(at, same, output, rows);
+        if self.is_watched {
+            return self.place_watched(at, same, output, rows);
         }
         Ok(match self.entry(at, same)? {
-            Entry::Occupied(taken) => Place::Taken(taken),
-            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
+            Entry::Occupied(entry) => Place::Taken(Occupied { entry, removed: None }),
+            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None, changed: None }),
         })
     }
 
-    /// Returns the place of a key while a snapshot is being written: its old value is written first, to `output` or to the table's
-    /// own. The place of a hash table that is written out is as any other.
-    #[cold]
-    fn place_while_writing(
+    /// Returns the place of a key while a snapshot is being written or changes are followed: the key's old value is written first, to
+    /// `output` or to the table's own, and the change is marked. A hash table that is written out needs no such care.
+    #[inline(never)]
+    fn place_watched(
         &mut self,
         at: KeyAddress,
         mut same: impl FnMut(&K) -> bool,
@@ -209,27 +233,35 @@ impl<K: Key, V> Table<K, V> {
         if number >= self.parts.len() {
             self.make_parts();
         }
-        let Self { parts, written, output: own, .. } = self;
+        let Self { parts, written, output: own, changes, is_writing, .. } = self;
         let part = parts.get_mut(number);
         let part = part.ok_or_else(|| Self::not_owned(&self.range, at.group))?;
+        let is_full = part.len() == part.capacity();
+        let followed = changes.as_deref_mut().map(|changes| changes.access(number, is_full));
+        let (changed, removed) = followed.map_or((None, None), |(set, keys)| (set, Some(keys)));
         let output = output.or(own.as_deref_mut());
-        let Some((written, output)) = written.as_deref_mut().zip(output) else {
-            return Ok(match part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)) {
-                Entry::Occupied(taken) => Place::Taken(taken),
-                Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
-            });
-        };
-        let marks = written.access((number, at.group), part, output, &rows)?;
-        let entry = part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key));
-        Ok(match (entry, marks) {
-            (Entry::Occupied(taken), Some(marks)) => {
-                let (key, value) = taken.get();
-                let of = (at.group, key);
-                marks.write_first(taken.bucket_index(), of, output, |to| rows(value, to))?;
-                Place::Taken(taken)
+        let writing = written.as_deref_mut().zip(output).filter(|_| *is_writing);
+        let (marks, output) = match writing {
+            Some((written, output)) => {
+                let marks = written.access((number, at.group), part, output, &rows)?;
+                (marks, Some(output))
             }
-            (Entry::Occupied(taken), None) => Place::Taken(taken),
-            (Entry::Vacant(entry), marks) => Place::Free(Vacant { entry, marks }),
+            None => (None, None),
+        };
+        let entry = part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key));
+        Ok(match entry {
+            Entry::Occupied(entry) => {
+                if let Some((marks, output)) = marks.zip(output) {
+                    let (key, value) = entry.get();
+                    let of = (at.group, key);
+                    marks.write_first(entry.bucket_index(), of, output, |to| rows(value, to))?;
+                }
+                if let Some(changed) = changed {
+                    changed.mark(entry.bucket_index());
+                }
+                Place::Taken(Occupied { entry, removed: removed.map(|keys| (keys, at)) })
+            }
+            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks, changed }),
         })
     }
 
@@ -248,7 +280,15 @@ impl<K: Key, V> Table<K, V> {
 }
 
 /// The place of a key in a table.
-pub(crate) type PlaceInTable<'a, K, V> = Place<OccupiedEntry<'a, (K, V)>, Vacant<'a, K, V>>;
+pub(crate) type PlaceInTable<'a, K, V> = Place<Occupied<'a, K, V>, Vacant<'a, K, V>>;
+
+/// The place of a key that has state in a [`Table`].
+#[derive(Debug)]
+pub struct Occupied<'a, K, V> {
+    entry: OccupiedEntry<'a, (K, V)>,
+    /// The removed keys, while changes are followed, and the key's address.
+    removed: Option<(&'a mut Removed<K>, KeyAddress)>,
+}
 
 /// The place of a key that has no state in a [`Table`]; inserting there stores the key.
 #[derive(Debug)]
@@ -256,6 +296,8 @@ pub struct Vacant<'a, K, V> {
     entry: VacantEntry<'a, (K, V)>,
     /// The marks of the table, in which a new entry is marked, so that a snapshot that is being written leaves it out.
     marks: Option<&'a mut Marks>,
+    /// The entries that have changed, in which a new one is marked while changes are followed.
+    changed: Option<&'a mut Buckets>,
 }
 
 impl<K, V> Free<K, V> for Vacant<'_, K, V> {
@@ -265,23 +307,29 @@ impl<K, V> Free<K, V> for Vacant<'_, K, V> {
         if let Some(marks) = self.marks {
             marks.mark(entry.bucket_index());
         }
+        if let Some(changed) = self.changed {
+            changed.mark(entry.bucket_index());
+        }
     }
 }
 
-impl<K, V> Taken<K, V> for OccupiedEntry<'_, (K, V)> {
+impl<K, V> Taken<K, V> for Occupied<'_, K, V> {
     #[inline]
     fn entry(&mut self) -> (&K, &mut V) {
-        let (key, value) = self.get_mut();
+        let (key, value) = self.entry.get_mut();
         (key, value)
     }
     #[inline]
     fn remove(self) {
-        OccupiedEntry::remove(self);
+        let ((key, _), _) = self.entry.remove();
+        if let Some((removed, at)) = self.removed {
+            removed.add(at, key);
+        }
     }
 }
 
 impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
-    type Taken<'a> = OccupiedEntry<'a, (K, V)>;
+    type Taken<'a> = Occupied<'a, K, V>;
     type Free<'a> = Vacant<'a, K, V>;
     const ALWAYS_RESIDENT: bool = true;
 
@@ -343,14 +391,51 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     }
 
     fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) -> bool {
-        let mut output = self.output.take().unwrap_or_default();
-        output.begin(first, head);
-        self.begin_writing(&mut output);
-        self.output = Some(output);
-        if let Some(written) = &mut self.written {
-            written.put_in_order(&self.parts);
-        }
+        // The next snapshot cannot build on this one, nor on those before.
+        self.changes = None;
+        self.begin_own(first, head);
         true
+    }
+
+    fn begin_incremental(&mut self, incremental: &Incremental<'_>) -> Option<SnapshotKind> {
+        let Incremental { checkpoint, is_aborted, head, changes_head } = *incremental;
+        let bytes = self.output.as_ref().map_or(0, |output| output.bytes());
+        let buckets = self.parts.iter().map(HashTable::num_buckets);
+        let base = match &mut self.changes {
+            Some(changes) => changes.begin(checkpoint, is_aborted, bytes, buckets),
+            none => {
+                *none = Some(Box::new(Changes::since(checkpoint, buckets)));
+                None
+            }
+        };
+        let head = if base.is_some() { changes_head } else { head };
+        self.begin_own(head, head);
+        let Some(base) = base else { return Some(SnapshotKind::Full) };
+        let Self { parts, written, output, changes, .. } = self;
+        let (Some(written), Some(output), Some(changes)) = (written, output, changes) else {
+            return Some(SnapshotKind::Full);
+        };
+        written.leave_out(|table| changes.before(table));
+        let owns = self.range.owned.start;
+        for (at, key) in changes.removed() {
+            let part = part_of(*at, owns, self.part_bits);
+            let found = parts.get(part).and_then(|p| p.find(at.hash, |(stored, _)| stored == key));
+            if found.is_none() {
+                output.removed(at.group, key);
+            }
+        }
+        Some(SnapshotKind::Changes { base })
+    }
+
+    fn checkpoint_complete(&mut self, checkpoint: u64) {
+        if let Some(changes) = &mut self.changes {
+            changes.complete(checkpoint);
+        }
+    }
+
+    fn restore_removed(&mut self, at: KeyAddress, key: &K) -> Result<(), StateError> {
+        self.remove(at, key);
+        Ok(())
     }
 
     fn write_snapshot(&mut self, slice: &mut Slice<'_>) -> Result<bool, StateError> {
@@ -364,7 +449,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         let done = output.advance(slice, |output, slice| {
             written.write(parts, |part| group_of(part, first, bits), output, slice, V::write)
         })?;
-        self.is_writing = !done;
+        self.set_writing(!done);
         Ok(done)
     }
 
@@ -372,7 +457,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         if let Some(output) = self.output.as_mut().filter(|_| self.is_writing) {
             output.abort();
         }
-        self.is_writing = false;
+        self.set_writing(false);
         true
     }
 
@@ -389,6 +474,8 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
             let group = |part| group_of(part, first, bits);
             written.write_all(&self.parts, group, output, V::write);
         }
+        // The entries go without a trace.
+        self.changes = None;
         while let Some(part) = self.parts.last_mut() {
             if !part.is_empty() {
                 return Ok(Some(std::mem::take(part).into_iter().collect()));
@@ -397,6 +484,15 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         }
         Ok(None)
     }
+}
+
+/// Returns the index of a key's hash table in a subtask whose first group is `first`; out of range if the subtask does not own the
+/// key's group.
+#[inline]
+fn part_of(at: KeyAddress, first: u32, part_bits: u32) -> usize {
+    let group = at.group.wrapping_sub(first) as usize;
+    let part = (at.hash >> PART_BIT) as usize & ((1 << part_bits) - 1);
+    group << part_bits | part
 }
 
 /// Returns the key group of a hash table.

@@ -15,6 +15,7 @@
 
 use super::{
     StateError,
+    changes::Buckets,
     chunks::{CHUNK_BYTES, ENTRY_WORK, Pool, Slice},
     row::RowWriter,
     snapshot::{END, write_entry},
@@ -132,6 +133,16 @@ impl Output {
         self.ordered.bytes.extend_from_slice(first);
         // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
         self.ordered.groups = (first == head).then(Vec::new);
+    }
+
+    /// Returns the bytes of all chunks of the newest snapshot, as far as it is written.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes that a key has no state any more.
+    pub(super) fn removed<K: Key>(&mut self, group: u32, key: &K) {
+        self.entry(Turn::Ordered, group, key, |_| {});
     }
 
     /// Takes note that a table begins the snapshot that takes about so many bytes: so much more may wait for its storage. The size
@@ -259,6 +270,18 @@ impl Written {
         for marks in &mut self.marks {
             marks.written.fill(0);
             marks.next = 0;
+        }
+    }
+
+    /// Leaves out of the snapshot that was begun all entries but those of the buckets that `changed` returns for a hash table; `None`: all
+    /// of the table's entries are in the snapshot.
+    pub(super) fn leave_out<'a>(&mut self, changed: impl Fn(usize) -> Option<&'a Buckets>) {
+        for (number, marks) in self.marks.iter_mut().enumerate() {
+            if let Some(changed) = changed(number) {
+                for (word, others) in marks.written.iter_mut().zip(changed.others()) {
+                    *word = others;
+                }
+            }
         }
     }
 

@@ -160,6 +160,7 @@ pub(super) fn context_of(
         cancelled: false.into(),
         aborted: 0.into(),
         snapshots: Mutex::default(),
+        bases: Mutex::default(),
     };
     OperatorContext {
         node: NODE,

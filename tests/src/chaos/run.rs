@@ -148,6 +148,7 @@ impl Run {
             ("execution.checkpointing.dir", disk_folder.join("checkpoints").display().to_string()),
             // Everything but the smallest state goes through files.
             ("execution.checkpointing.data-inline-threshold", "64".to_owned()),
+            ("execution.checkpointing.incremental", (seed % 2 == 1).to_string()),
             ("restart-strategy.type", "fixed-delay".to_owned()),
             ("restart-strategy.fixed-delay.attempts", "100000".to_owned()),
             ("restart-strategy.fixed-delay.delay", "50 ms".to_owned()),

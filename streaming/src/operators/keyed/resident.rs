@@ -7,8 +7,9 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        END, Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_entries,
-        read_next, read_snapshot, write_head, write_snapshot,
+        END, Incremental, Kept, KeyAddress, KeyGroups, Slice, SnapshotKind, StateBackend,
+        StateError, Table, read_entries, read_next, read_snapshot, write_changes_head, write_head,
+        write_snapshot,
     },
     types::{Key, Reader},
 };
@@ -350,6 +351,32 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         write_head::<K>(&self.fields, &mut before);
         self.writing = self.backend.begin_snapshot(&first, &before);
         self.writing
+    }
+
+    /// Begins a snapshot as [`Resident::begin_snapshot`] does, which may contain only what has changed since a complete checkpoint. If
+    /// `first` has more than `before`, the snapshot is a full one: nothing tells what of it belongs to which snapshot.
+    pub(in crate::operators) fn begin_incremental(
+        &mut self,
+        checkpoint: u64,
+        first: Vec<u8>,
+        before: Vec<u8>,
+        context: &OperatorContext,
+    ) -> Option<SnapshotKind> {
+        if first != before {
+            return self.begin_snapshot(first, before).then_some(SnapshotKind::Full);
+        }
+        let (mut head, mut changes_head) = (first, before);
+        write_head::<K>(&self.fields, &mut head);
+        write_changes_head::<K>(&self.fields, &mut changes_head);
+        let is_aborted = |checkpoint| context.shared().is_newest_aborted(checkpoint);
+        let begun = self.backend.begin_incremental(&Incremental {
+            checkpoint,
+            is_aborted: &is_aborted,
+            head: &head,
+            changes_head: &changes_head,
+        });
+        self.writing = begun.is_some();
+        begun
     }
 
     /// Appends a snapshot without entries.

@@ -87,6 +87,17 @@ pub(super) fn before_state<K: Key>(
     Ok(bytes)
 }
 
+/// Returns what precedes the state in the first chunk of a snapshot, and in the others. Takes what is to be written beside the state.
+pub(super) fn heads<K: Key>(
+    timers: Option<&Timers<K>>,
+    watermark: i64,
+    beside: &mut Vec<u8>,
+    context: &OperatorContext,
+) -> Result<(Vec<u8>, Vec<u8>), TaskError> {
+    let first = before_state(timers, watermark, &std::mem::take(beside), context)?;
+    Ok((first, before_state::<K>(None, i64::MIN, &[], context)?))
+}
+
 /// Reads what precedes the state in a snapshot, and returns a reader of the timers and the watermark. A snapshot is a byte 0, the timers,
 /// which a varint length precedes, and the state, at which the input stands then. Before, it was the state, which its length (never 0)
 /// precedes, and the timers up to the end; the state is returned then.
