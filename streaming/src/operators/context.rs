@@ -1,13 +1,12 @@
 //! The context of an operator: where it runs, what it restores, and how it asks its host for I/O, timers and its coordinator.
 
-use super::{BoxError, Metrics, text_of};
+use super::{BoxError, Metrics, taken::Snapshots, text_of};
 use crate::{
     lock,
     memory::allocator,
     seam::{Interrupt, Restore, TaskCounters, TaskError, TaskUpcalls},
     state::KeyGroups,
 };
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId, parse_duration};
 use std::{
@@ -16,14 +15,11 @@ use std::{
     ops::Range,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
-
-/// The snapshots of a chain's operators for one checkpoint.
-type Snapshots = Vec<(OperatorId, Vec<Bytes>)>;
 
 /// The values that all operators of one subtask (one chain of operators) share; each operator's [`OperatorContext`] reads them.
 pub struct ChainShared {
@@ -86,11 +82,6 @@ impl ChainShared {
         checkpoint < self.aborted.load(Ordering::Relaxed)
     }
 
-    /// Returns true if this checkpoint is the newest of those that were aborted: it will not be complete, and was not before.
-    pub(crate) fn is_newest_aborted(&self, checkpoint: u64) -> bool {
-        self.aborted.load(Ordering::Relaxed) == checkpoint.saturating_add(1)
-    }
-
     /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.
     ///
     /// # Errors
@@ -105,36 +96,6 @@ impl ChainShared {
         let wrong = || TaskError::InvalidOption { key: key.clone(), text: text.clone() };
         parse_duration(text).ok_or_else(wrong)
     }
-    /// Adds the chunks of an operator's snapshot, which the acknowledgement of the checkpoint will contain.
-    pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, chunks: Vec<Bytes>) {
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        snapshots.entry(checkpoint).or_default().push((operator, chunks));
-    }
-    /// Records that an operator's snapshot for a checkpoint may be built on, and the checkpoint that it builds on itself.
-    pub(crate) fn add_base(&self, checkpoint: u64, operator: OperatorId, base: Option<u64>) {
-        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        bases.insert((checkpoint, operator), base);
-    }
-    /// Removes and returns what [`ChainShared::add_base`] has recorded for a checkpoint, and discards older records.
-    pub(crate) fn take_bases(&self, checkpoint: u64) -> Vec<(OperatorId, Option<u64>)> {
-        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
-        let newer = bases.split_off(&(checkpoint.saturating_add(1), OperatorId(0)));
-        let older = std::mem::replace(&mut *bases, newer).into_iter();
-        let of = older.filter(|((number, _), _)| *number == checkpoint);
-        of.map(|((_, operator), base)| (operator, base)).collect()
-    }
-    /// Removes and returns the snapshots for a checkpoint, and discards those of older checkpoints, which were given up.
-    pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Snapshots {
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        let newer = snapshots.split_off(&checkpoint.saturating_add(1));
-        let mut older = std::mem::replace(&mut *snapshots, newer);
-        older.remove(&checkpoint).unwrap_or_default()
-    }
-}
-
-/// Returns the chunks of one operator's snapshot as one.
-pub(crate) fn join_chunks(chunks: &[Bytes]) -> Vec<u8> {
-    chunks.concat()
 }
 
 /// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and its requests to the host. None

@@ -1,6 +1,7 @@
 //! Functions over keyed streams that keep state and timers per key.
 
 mod context;
+mod firing;
 mod inspect;
 pub(super) mod snapshots;
 
@@ -261,85 +262,6 @@ where
                 }
             }
         }
-        Ok(())
-    }
-}
-
-impl<T, S, F, B> KeyedOperator<T, S, F, B>
-where
-    T: Send + 'static,
-    S: KeySelector<T>,
-    F: KeyedProcessFunction<S::Key, T>,
-    B: StateBackend<S::Key, F::State>,
-{
-    /// Fires the timers of one clock that are due at `now`. Returns [`Flow::More`] if the output is full or the step
-    /// interrupted before all have fired, and [`Flow::Waiting`] if a fired timer waits for its key to become resident.
-    fn fire(
-        &mut self,
-        domain: TimeDomain,
-        now: i64,
-        out: &mut Collector<F::Out>,
-        context: &OperatorContext,
-    ) -> Result<Flow, TaskError> {
-        let fired = self.fire_due(domain, now, out, context)?;
-        self.resident.begin_fetches(context);
-        Ok(fired)
-    }
-
-    /// Fires timers as [`KeyedOperator::fire`] does, and leaves the reads of missing keys to it.
-    fn fire_due(
-        &mut self,
-        domain: TimeDomain,
-        now: i64,
-        out: &mut Collector<F::Out>,
-        context: &OperatorContext,
-    ) -> Result<Flow, TaskError> {
-        let mut at_work = None;
-        // At least one timer fires per call, so that a task whose steps are always interrupted still gets to the end.
-        loop {
-            let queue = match domain {
-                TimeDomain::EventTime => &mut self.timers.event,
-                TimeDomain::ProcessingTime => &mut self.timers.processing,
-            };
-            // A timer that waits for its key may set a timer earlier than the next one: until then, only timers of the same
-            // moment fire.
-            if self.resident.waits() && queue.first() != at_work {
-                return Ok(Flow::Waiting);
-            }
-            let Some((timestamp, at, key)) = queue.pop_due(now) else { return Ok(Flow::Done) };
-            at_work = Some(timestamp);
-            let Self { function, timers, watermark, .. } = self;
-            let watermark = *watermark;
-            let mut work = Calls { function, timers, watermark, out, operator: context };
-            let timer = Timer { timestamp, domain };
-            self.resident.timer::<S>(at, key, timer, context, &mut work)?;
-            if !out.should_continue() {
-                return Ok(Flow::More);
-            }
-        }
-    }
-
-    /// Asks the host for a wake-up at the earliest timer of processing time. If timers that are due have not fired, the wake-up comes at
-    /// once, or within milliseconds while the output is full or keys are not resident.
-    fn wake_for_timers(&mut self, out_is_full: bool, context: &OperatorContext) {
-        if self.due_left {
-            let held_up = out_is_full || self.resident.waits();
-            self.alarm.set_to_continue(held_up, context);
-        } else if let Some(first) = self.timers.processing.first() {
-            self.alarm.set(first, context);
-        }
-    }
-
-    /// Handles a wake-up: fires the timers of processing time that are due, unless the output is full.
-    fn clock_came(
-        &mut self,
-        out: &mut Collector<F::Out>,
-        context: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        self.alarm.rang();
-        self.due_left = out.is_full()
-            || self.fire(TimeDomain::ProcessingTime, clock(context), out, context)? != Flow::Done;
-        self.restored_due &= self.due_left;
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod sides;
 mod simple;
 mod stateful_flat_map;
 mod stateful_process;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -35,7 +36,7 @@ pub use broadcast::{
 };
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
-pub(crate) use context::{join_chunks, split_ticket, ticket_of};
+pub(crate) use context::{split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
@@ -52,6 +53,7 @@ pub use sides::{OutputTag, SideOutput, SideOutputs};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap, TryMap};
 pub use stateful_flat_map::StatefulFlatMap;
 pub use stateful_process::{InspectOperatorState, StatefulProcess, StatefulProcessFunction};
+pub(crate) use taken::join_chunks;
 pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{

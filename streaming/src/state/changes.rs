@@ -206,12 +206,12 @@ impl<K> Changes<K> {
         table: usize,
         is_full: bool,
     ) -> (Option<&mut Buckets>, &mut Removed<K>) {
-        let since = self.tables.get_mut(table).map(|changed| &mut changed.since);
-        let since = since.map(|since| {
-            since.all |= is_full;
-            since
-        });
-        (since.filter(|since| !since.all), &mut self.removed)
+        let Some(Changed { since, .. }) = self.tables.get_mut(table) else {
+            return (None, &mut self.removed);
+        };
+        since.all |= is_full;
+        let marks = if since.all { None } else { Some(since) };
+        (marks, &mut self.removed)
     }
 
     /// Returns about how many bytes the marks and the removed keys take.

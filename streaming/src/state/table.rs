@@ -1,19 +1,21 @@
 //! The in-memory backend: at least [`TABLES`] hash tables, each for one key group or a part of one. Small tables grow
 //! in short steps, whereas one table of a million keys stops the task for milliseconds when it doubles.
 
+mod place;
+
+pub(crate) use place::PlaceInTable;
+pub use place::{Occupied, Vacant};
+
 use super::{
-    Free, Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError, Taken,
+    Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError,
     ahead::Places,
     backend::{Incremental, SnapshotKind},
-    changes::{Buckets, Changes, Removed},
+    changes::Changes,
     row::RowWriter,
-    writing::{Marks, Output, Written},
+    writing::{Output, Written},
 };
 use crate::types::{Key, key_hash};
-use hashbrown::{
-    HashTable,
-    hash_table::{Entry, OccupiedEntry, VacantEntry},
-};
+use hashbrown::{HashTable, hash_table::Entry};
 
 /// The minimum number of hash tables of a subtask that owns a key group.
 const TABLES: usize = 128;
@@ -276,55 +278,6 @@ impl<K: Key, V> Table<K, V> {
         let of = (part, group_of(part, self.range.owned.start, self.part_bits));
         let written = self.written.as_mut().filter(|_| self.is_writing);
         written.is_none_or(|written| written.write_one(&self.parts, of, output, slice, rows))
-    }
-}
-
-/// The place of a key in a table.
-pub(crate) type PlaceInTable<'a, K, V> = Place<Occupied<'a, K, V>, Vacant<'a, K, V>>;
-
-/// The place of a key that has state in a [`Table`].
-#[derive(Debug)]
-pub struct Occupied<'a, K, V> {
-    entry: OccupiedEntry<'a, (K, V)>,
-    /// The removed keys, while changes are followed, and the key's address.
-    removed: Option<(&'a mut Removed<K>, KeyAddress)>,
-}
-
-/// The place of a key that has no state in a [`Table`]; inserting there stores the key.
-#[derive(Debug)]
-pub struct Vacant<'a, K, V> {
-    entry: VacantEntry<'a, (K, V)>,
-    /// The marks of the table, in which a new entry is marked, so that a snapshot that is being written leaves it out.
-    marks: Option<&'a mut Marks>,
-    /// The entries that have changed, in which a new one is marked while changes are followed.
-    changed: Option<&'a mut Buckets>,
-}
-
-impl<K, V> Free<K, V> for Vacant<'_, K, V> {
-    #[inline]
-    fn insert(self, key: K, state: V) {
-        let entry = self.entry.insert((key, state));
-        if let Some(marks) = self.marks {
-            marks.mark(entry.bucket_index());
-        }
-        if let Some(changed) = self.changed {
-            changed.mark(entry.bucket_index());
-        }
-    }
-}
-
-impl<K, V> Taken<K, V> for Occupied<'_, K, V> {
-    #[inline]
-    fn entry(&mut self) -> (&K, &mut V) {
-        let (key, value) = self.entry.get_mut();
-        (key, value)
-    }
-    #[inline]
-    fn remove(self) {
-        let ((key, _), _) = self.entry.remove();
-        if let Some((removed, at)) = self.removed {
-            removed.add(at, key);
-        }
     }
 }
 
