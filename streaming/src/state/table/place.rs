@@ -10,7 +10,7 @@ use hashbrown::hash_table::{OccupiedEntry, VacantEntry};
 /// The place of a key in a table.
 pub(crate) type PlaceInTable<'a, K, V> = Place<Occupied<'a, K, V>, Vacant<'a, K, V>>;
 
-/// The place of a key that has state in a [`Table`].
+/// The place of a key that has state in a [`Table`](crate::state::Table).
 #[derive(Debug)]
 pub struct Occupied<'a, K, V> {
     pub(super) entry: OccupiedEntry<'a, (K, V)>,
@@ -18,7 +18,7 @@ pub struct Occupied<'a, K, V> {
     pub(super) removed: Option<(&'a mut Removed<K>, KeyAddress)>,
 }
 
-/// The place of a key that has no state in a [`Table`]; inserting there stores the key.
+/// The place of a key that has no state in a [`Table`](crate::state::Table); inserting there stores the key.
 #[derive(Debug)]
 pub struct Vacant<'a, K, V> {
     pub(super) entry: VacantEntry<'a, (K, V)>,
