@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// The reason why options cannot be made from a file, the environment or the command line. Its text names the place,
-/// the key and the remedy, and no value of a secret.
+/// the key and the remedy where they are known, and no value of a secret; only [`ConfError::NotAPair`] repeats what was typed.
+/// A key that is set in several layers is no error; one that is set twice in the same layer is one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfError {
     /// The file `flott.yaml` cannot be opened or read, for example because the named directory has none, or is not

@@ -65,7 +65,8 @@ impl<C: Call> actix::Message for Ask<C> {
 }
 
 /// The sender of a call, as the handler sees it. The call counts as waiting in the mailbox until the handler drops this
-/// value or has answered, whichever comes first; dropping a clone has no effect.
+/// value, or a later call of the endpoint has had its turn; while the value is kept, the call counts as under way. Dropping a clone has
+/// no effect.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Identity that the caller's connection proved; [`Principal::Local`] within the process.

@@ -22,7 +22,8 @@ const HAS_SESSION: u16 = 2;
 /// A chunk belongs to an answer, not to an ask.
 const OF_ANSWER: u16 = 4;
 
-/// The kind of a frame, one unit of bytes between two processes; the number is its byte on the wire.
+/// The kind of a frame, one unit of bytes between two processes; the number is its byte on the wire. An ask is answered by a reply, by
+/// `Refused` (the handler's own typed error) or by `Fault` (no answer of the handler: no such endpoint, deadline passed, panic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

@@ -199,7 +199,7 @@ pub struct NotifyOnHost {
     pub attempts: Vec<ExecutionAttemptId>,
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted.
+    /// True if the checkpoint is complete, so that sinks commit; false: it was aborted, or is a savepoint after which the job goes on.
     pub complete: bool,
 }
 

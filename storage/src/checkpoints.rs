@@ -46,8 +46,8 @@ const DEPTH_MAX: usize = 64;
 /// The reason why a checkpoint or savepoint, or the state in it, could not be stored, copied or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The object store failed, or did not store a state within the time for its size ([`StoreError::Unreachable`]); the error is the
-    /// store's own.
+    /// The object store failed, with its own error, or did not store a state within 30 s and a second for each 4 MiB, which is a
+    /// [`StoreError::Unreachable`] made here.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. The names

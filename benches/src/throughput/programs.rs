@@ -6,7 +6,7 @@ use flott::prelude::*;
 use std::time::Duration;
 
 /// Declares the word count: lines → owned words → key by word → running count → checksum of every update. `records` are words, ten to a
-/// line.
+/// line; a rest below ten is left out. The stream has one record, at the end: the number of updates, and the wrapping sum of their hashes.
 pub fn word_count(env: &Environment, records: u64) -> Stream<(u64, u64)> {
     env.sequence(0..records / WORDS_PER_LINE)
         .map(line)

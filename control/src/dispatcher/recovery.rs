@@ -49,7 +49,8 @@ pub enum Recovered {
 impl JobTable {
     /// Takes the ids of all jobs that have a log in the store, once, at the start of recovery. Those that the table does not
     /// know become [`JobPhase::Recovering`] and are returned: the caller reads their logs and calls [`JobTable::recovered`].
-    /// Jobs that were submitted to this Dispatcher meanwhile have a log too and are left out.
+    /// Jobs that the table knows (submitted meanwhile, ended, or adopted) are left out. Recovery is done at once if no log is left to read,
+    /// otherwise once [`JobTable::recovered`] was called for each; see [`JobTable::recovery_progress`].
     pub fn listed(&mut self, jobs: &[JobId]) -> Vec<JobId> {
         let known =
             |table: &Self, job| table.jobs.contains_key(&job) || table.ended.get(job).is_some();

@@ -41,7 +41,8 @@ pub enum Event {
         reason: String,
     },
     /// The ResourceManager's heartbeats have stopped, or it has closed the connection; slots and tasks stay, and the
-    /// registration is tried again after a pause.
+    /// registration is tried again after a pause. If none succeeds within `registration_timeout`, the process ends with an error. Ignored
+    /// unless this process is registered there.
     ResourceManagerLost {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         id: ResourceManagerId,

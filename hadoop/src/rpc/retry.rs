@@ -7,7 +7,9 @@ use crate::gssapi::GssError;
 use crate::sasl::{AuthMethod, SaslError};
 use std::time::Duration;
 
-/// The rule by which a failed call is tried again: how often, and after which pauses.
+/// The rule by which a failed call is tried again: never, at the same server after a fixed pause (even if the server may have executed
+/// the call), or with failover to other servers (a call that may have been executed only if it is idempotent). As in Hadoop, one
+/// repetition more than `retries` is made at the same server; pauses begin at twice `base`, double up to `max`, and vary by half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// Each call is tried once only.

@@ -40,6 +40,10 @@ impl Bases {
                 StateHandle::Parts(parts.collect())
             }
         };
+        if handles.keys().next_back().is_some_and(|newest| *newest > checkpoint) {
+            // Its checkpoint was aborted while it was being stored, and the one after it is stored already.
+            return Ok(whole);
+        }
         // A snapshot builds on the newest one, or on what that one builds on if its checkpoint is aborted.
         handles.retain(|number, _| base == Some(*number));
         handles.insert(checkpoint, whole.clone());
@@ -90,9 +94,12 @@ mod tests {
         assert_eq!(places(&third), [&inline(b"1"), &inline(b"2 and 3")]);
         let fourth = bases.join(of, 4, Some(3), inline(b"4")).unwrap();
         assert_eq!(places(&fourth), [&inline(b"1"), &inline(b"2 and 3"), &inline(b"4")]);
-        assert!(bases.join(of, 5, Some(1), inline(b"5")).unwrap_err().contains("checkpoint 1"));
-        assert!(bases.join((attempt, OperatorId(4)), 5, Some(4), inline(b"5")).is_err());
+        // What is stored late belongs to an aborted checkpoint.
+        bases.join(of, 2, Some(3), inline(b"late")).unwrap();
+        bases.join(of, 5, Some(4), inline(b"5")).unwrap();
+        assert!(bases.join(of, 6, Some(1), inline(b"6")).unwrap_err().contains("checkpoint 1"));
+        assert!(bases.join((attempt, OperatorId(4)), 6, Some(5), inline(b"6")).is_err());
         bases.ended(attempt);
-        assert!(bases.join(of, 5, Some(4), inline(b"5")).is_err());
+        assert!(bases.join(of, 6, Some(5), inline(b"6")).is_err());
     }
 }

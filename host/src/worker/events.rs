@@ -61,6 +61,10 @@ impl OperatorEvents for ParentEvents {
         self.snapshots.store_chunk((from, checkpoint, operator), chunk, &self.runtime)
     }
 
+    fn stores_changes(&self) -> bool {
+        self.snapshots.has_directory()
+    }
+
     fn give_up(&self, from: ExecutionAttemptId, checkpoint: u64) {
         self.snapshots.give_up(from, checkpoint);
     }

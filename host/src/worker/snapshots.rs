@@ -152,6 +152,11 @@ impl Snapshots {
         Ok(())
     }
 
+    /// Returns true if there is a checkpoint directory, so that a snapshot may refer to what an earlier one has stored.
+    pub(crate) fn has_directory(&self) -> bool {
+        self.directory.is_some()
+    }
+
     /// Gives up an attempt's part of a checkpoint that was aborted: ends its uploads and deletes what they have stored.
     pub(crate) fn give_up(&self, attempt: ExecutionAttemptId, checkpoint: u64) {
         self.uploads.give_up(attempt, checkpoint);
@@ -214,11 +219,36 @@ impl Snapshots {
                 None => self.store_state((attempt, checkpoint, operator), chunks).await?,
             };
             if let Some(base) = bases.get(&operator) {
-                handle = self.bases.join((attempt, operator), checkpoint, *base, handle)?;
+                handle =
+                    self.on_base((attempt, checkpoint, operator), *base, handle, stored).await?;
             }
             stored.operators.push((operator, handle));
         }
         check_inline(stored)
+    }
+
+    /// Returns the handle of a whole state of which `handle` is the snapshot, or the changes since the checkpoint `base`. If there is none,
+    /// `handle` is added to `stored`, so that its objects are found.
+    async fn on_base(
+        &self,
+        (attempt, checkpoint, operator): (ExecutionAttemptId, u64, OperatorId),
+        base: Option<u64>,
+        mut handle: StateHandle,
+        stored: &mut SubtaskSnapshot,
+    ) -> Result<StateHandle, String> {
+        if let (Some(_), StateHandle::Inline(bytes), Some(directory)) =
+            (base, &handle, &self.directory)
+        {
+            // The bytes of many such snapshots in a row would be inline together.
+            let bytes = Bytes::copy_from_slice(bytes);
+            let put = directory.put_state(self.job_id, checkpoint, attempt, operator, bytes);
+            handle = put.await.map_err(|error| error.to_string())?;
+        }
+        let joined = self.bases.join((attempt, operator), checkpoint, base, handle.clone());
+        if joined.is_err() {
+            stored.operators.push((operator, handle));
+        }
+        joined
     }
 
     /// Stores the state of an operator that writes it in one piece.

@@ -344,8 +344,8 @@ pub struct CheckpointConfigInfo {
     pub max_concurrent: u32,
     /// Tells whether the newest checkpoints are kept when the job fails or is cancelled.
     pub externalization: ExternalizationInfo,
-    /// The checkpoint directory as it was set, a URI or an absolute path; the text `JobManager` if none is set and the JobManager keeps
-    /// the state.
+    /// The checkpoint directory as it was set, a URI or an absolute path; the text `JobManager` if none is set: checkpoints are then in
+    /// the store of the job logs, the HA storage directory with high availability, otherwise the JobManager's memory.
     pub checkpoint_storage: String,
     /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoints: bool,

@@ -31,11 +31,13 @@ pub struct MemoryLimits {
 /// The point that a task has reached on its way to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The task works.
+    /// The task was not told to stop and its code has not returned: it is opened, restored or runs. Only while all tasks are in this
+    /// stage may one be failed for the limit.
     Working,
     /// The task was told to stop, and its code has not returned.
     Stopping,
-    /// The task's code has returned; what it holds is being freed.
+    /// The task's code has returned, whether it was told to stop or not; what it holds is being freed. Until the task has ended, no
+    /// further one is failed for the limit, and the host waits no longer for this one's return.
     Returned,
 }
 

@@ -122,8 +122,9 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
         let checkpoint = barrier.checkpoint;
         let is_aborted = self.context.shared.is_aborted(checkpoint);
+        let stores_changes = self.incremental && self.context.shared.upcalls.stores_changes();
         // A savepoint stands alone.
-        self.begun = match self.incremental && !barrier.savepoint {
+        self.begun = match stores_changes && !barrier.savepoint {
             true => self.operator.begin_incremental(checkpoint, &self.context)?,
             false => {
                 let begun = self.operator.begin_snapshot(checkpoint, &self.context)?;

@@ -268,9 +268,9 @@ pub enum Mail {
     Drain,
     /// Starts a checkpoint; sent to sources only.
     Trigger(Barrier),
-    /// Reports that the checkpoint with this id is complete everywhere.
+    /// Reports that this checkpoint, or the savepoint of a stop, is complete everywhere. May come twice.
     NotifyComplete(u64),
-    /// Reports that the checkpoint with this id will never be complete: the task writes no more of its snapshot.
+    /// Reports that nothing is committed for this checkpoint: it was aborted, or is a savepoint after which the job goes on.
     NotifyAborted(u64),
     /// Tells the task that its JobMaster has cancelled it, together with the tasks that it works with: the next step, if any, returns
     /// [`Progress::Finished`] without more work.

@@ -42,6 +42,11 @@ pub trait TaskUpcalls: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
+    /// Returns true if a snapshot may contain only what has changed since that of an earlier checkpoint: the host keeps the places of both.
+    /// False by default.
+    fn stores_changes(&self) -> bool {
+        false
+    }
     /// Makes the host drop or delete the chunks that [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; the task
     /// does not acknowledge it. Does nothing by default.
     fn give_up(&self, _checkpoint: u64) {}

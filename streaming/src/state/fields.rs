@@ -23,7 +23,8 @@ impl<V: FlottType> ListState<V> {
     pub fn push(&mut self, value: V) {
         self.values.push(value);
     }
-    /// Returns the values in the order in which they were appended.
+    /// Returns the values of the key's or the subtask's list in the order in which they were appended; empty if there are none. A list of a
+    /// subtask that was dealt out anew at a restore has the order of the former subtasks.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the values; never with the in-memory backend.

@@ -36,7 +36,8 @@ pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> +
 /// once the thread is started. The task's states, the last one included, are reported to the observer of `control`.
 ///
 /// # Errors
-/// Returns the system's error if it cannot create another thread; the task has then ended as FAILED with the kind `NoThread`.
+/// Returns the system's error if it cannot create another thread; the task has then ended, as FAILED with the kind `NoThread`, or as it was
+/// told before.
 pub fn start(
     control: Arc<TaskControl>,
     mailbox: Arc<Mailbox>,

@@ -53,6 +53,11 @@ pub trait OperatorEvents: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
+    /// Returns true if the snapshot that [`OperatorEvents::acknowledge`] takes may contain only what has changed since that of an earlier
+    /// checkpoint. False by default.
+    fn stores_changes(&self) -> bool {
+        false
+    }
     /// Drops or deletes the chunks that [`OperatorEvents::store_chunk`] took from an attempt for a checkpoint that was aborted; the
     /// attempt will not acknowledge it. Does nothing by default.
     fn give_up(&self, _from: ExecutionAttemptId, _checkpoint: u64) {}
@@ -197,6 +202,10 @@ impl TaskUpcalls for Upcalls {
         chunk: StateChunk,
     ) -> Result<(), StateChunk> {
         self.events.store_chunk(self.attempt, checkpoint, operator, chunk)
+    }
+
+    fn stores_changes(&self) -> bool {
+        self.events.stores_changes()
     }
 
     fn give_up(&self, checkpoint: u64) {
