@@ -38,34 +38,27 @@ const LOGS: Target =
     Target { name: "logs", filters: &[], who: Who::Owner, reads_logs: true, of_hadoop: true };
 
 /// The tests of [`SECOND_LANE`] run beside these.
-const FIRST_LANE: &[Tests] = &[Tests {
-    cluster: &[],
-    hadoop: None,
-    targets: &[
-        Target { name: "hdfs", filters: &[], who: Who::Owner, reads_logs: false, of_hadoop: false },
-        Target {
-            name: "yarn",
-            filters: &["--skip", "failover::", "--skip", "elastic::"],
-            who: Who::Owner,
-            reads_logs: false,
-            of_hadoop: false,
-        },
-        LOGS,
-    ],
-}];
-
-/// Clusters that take about as long together as the one of [`FIRST_LANE`].
-const SECOND_LANE: &[Tests] = &[
+const FIRST_LANE: &[Tests] = &[
     Tests {
         cluster: &[],
         hadoop: None,
-        targets: &[Target {
-            name: "cluster",
-            filters: &["--skip", "secure::", "--skip", "failover::"],
-            who: Who::User,
-            reads_logs: false,
-            of_hadoop: true,
-        }],
+        targets: &[
+            Target {
+                name: "hdfs",
+                filters: &[],
+                who: Who::Owner,
+                reads_logs: false,
+                of_hadoop: false,
+            },
+            Target {
+                name: "yarn",
+                filters: &["--skip", "failover::", "--skip", "elastic::"],
+                who: Who::Owner,
+                reads_logs: false,
+                of_hadoop: false,
+            },
+            LOGS,
+        ],
     },
     Tests {
         cluster: &["--nodes", "4"],
@@ -76,6 +69,21 @@ const SECOND_LANE: &[Tests] = &[
             who: Who::Owner,
             reads_logs: false,
             of_hadoop: false,
+        }],
+    },
+];
+
+/// Clusters that take about as long together as those of [`FIRST_LANE`].
+const SECOND_LANE: &[Tests] = &[
+    Tests {
+        cluster: &[],
+        hadoop: None,
+        targets: &[Target {
+            name: "cluster",
+            filters: &["--skip", "secure::", "--skip", "failover::"],
+            who: Who::User,
+            reads_logs: false,
+            of_hadoop: true,
         }],
     },
     Tests {
