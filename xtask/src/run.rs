@@ -3,7 +3,7 @@
 use std::{
     error::Error,
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -68,7 +68,7 @@ impl Beside {
     pub(crate) fn end(mut self) -> Result<()> {
         eprintln!("   $ {}   (its end)", self.shown);
         let status = self.child.wait()?;
-        eprint!("{}", String::from_utf8_lossy(&fs::read(&self.output)?));
+        show(&self.output)?;
         match status.success() {
             true => Ok(()),
             false => Err(format!("`{}` ended with {status}", self.shown).into()),
@@ -82,6 +82,12 @@ impl Drop for Beside {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Copies what a command has printed to a file to this terminal.
+pub(crate) fn show(file: &Path) -> Result<()> {
+    eprint!("{}", String::from_utf8_lossy(&fs::read(file)?));
+    Ok(())
 }
 
 /// Runs `command` and takes its standard output.

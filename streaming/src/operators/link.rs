@@ -37,7 +37,7 @@ pub struct Link<In, Op: Operator<In>> {
     writes: Option<u64>,
     /// The chunks of that snapshot that the host did not take.
     chunks: Vec<Bytes>,
-    /// What was begun for that snapshot.
+    /// The kind of the snapshot that was begun last.
     begun: Option<SnapshotKind>,
     /// True if snapshots may contain only what has changed (`execution.checkpointing.incremental`).
     incremental: bool,
@@ -122,9 +122,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
         let checkpoint = barrier.checkpoint;
         let is_aborted = self.context.shared.is_aborted(checkpoint);
-        let stores_changes = self.incremental && self.context.shared.upcalls.stores_changes();
         // A savepoint stands alone.
-        self.begun = match stores_changes && !barrier.savepoint {
+        self.begun = match self.stores_changes() && !barrier.savepoint {
             true => self.operator.begin_incremental(checkpoint, &self.context)?,
             false => {
                 let begun = self.operator.begin_snapshot(checkpoint, &self.context)?;
@@ -145,6 +144,11 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             shared.add_snapshot(checkpoint, self.context.operator, vec![bytes.into()]);
         }
         Ok(())
+    }
+
+    /// Returns true if a snapshot may contain only what has changed.
+    fn stores_changes(&self) -> bool {
+        self.incremental && self.context.shared.upcalls.stores_changes()
     }
 
     /// Drops the snapshot that the operator writes for a checkpoint, if the operator can.
@@ -267,12 +271,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             if complete {
                 self.writes = None;
                 let (shared, chunks) = (&self.context.shared, std::mem::take(&mut self.chunks));
-                if self.incremental {
-                    let base = match self.begun {
-                        Some(SnapshotKind::Changes { base }) => Some(base),
-                        Some(SnapshotKind::Full) | None => None,
-                    };
-                    shared.add_base(checkpoint, self.context.operator, base);
+                if let Some(kind) = self.begun
+                    && self.stores_changes()
+                {
+                    shared.add_base(checkpoint, self.context.operator, kind.base());
                 }
                 shared.add_snapshot(checkpoint, self.context.operator, chunks);
             }

@@ -112,7 +112,7 @@ pub trait Free<K, V> {
     fn insert(self, key: K, state: V);
 }
 
-/// What a snapshot that may contain changes only is begun with.
+/// The arguments with which a snapshot is begun that may contain changes only.
 #[derive(Clone, Copy)]
 pub struct Incremental<'a> {
     /// The number of the snapshot's checkpoint.
@@ -135,6 +135,16 @@ pub enum SnapshotKind {
         /// The number of the complete checkpoint with the earlier snapshot.
         base: u64,
     },
+}
+
+impl SnapshotKind {
+    /// Returns the number of the complete checkpoint on whose snapshot this one is restored; `None` for a full one.
+    pub(crate) fn base(self) -> Option<u64> {
+        match self {
+            Self::Full => None,
+            Self::Changes { base } => Some(base),
+        }
+    }
 }
 
 /// Stores the state of the keys of one operator in one subtask. Only the task's thread calls it. No method may block.

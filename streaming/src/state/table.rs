@@ -47,7 +47,7 @@ pub struct Table<K, V> {
     written: Option<Box<Written>>,
     /// The chunks of the table's own snapshots; `None` as above, or if several tables share an output.
     output: Option<Box<Output>>,
-    /// What has changed since the last checkpoint; `None` while nobody follows it.
+    /// The changes since the last checkpoint; `None` while nobody follows them.
     changes: Option<Box<Changes<K>>>,
 }
 

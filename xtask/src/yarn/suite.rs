@@ -3,8 +3,8 @@
 
 use super::{HADOOP, Options, Users, fetched, home, place, with_cluster};
 use crate::chores::{MUTANTS, PREBUILT};
-use crate::run::{Result, cargo, run};
-use std::{fs, io, path::Path, thread};
+use crate::run::{Result, cargo, run, show};
+use std::{fs, thread};
 
 /// A cluster and the tests that are for it, in their order.
 struct Tests {
@@ -186,12 +186,6 @@ fn lane(
         failed.extend(tested.err().map(|error| error.to_string()));
     }
     failed
-}
-
-/// Copies the text of a file to this terminal.
-fn show(log: &Path) -> Result<()> {
-    io::copy(&mut fs::File::open(log)?, &mut io::stderr())?;
-    Ok(())
 }
 
 /// Fetches the jars that [`of`] needs, so that it does not wait for them.

@@ -89,7 +89,7 @@ impl CollectCoordinator {
             return Err(too_much(bytes));
         }
         // All chunks are looked at only if there is so much of them that one of the bounds may be reached.
-        if !self.bounded && self.spool.bytes() + chunk.lines.len() > MEMORY_BYTES {
+        if !self.bounded && bytes > MEMORY_BYTES as u64 {
             let (seen, hidden) = self.chunks.split_at_checked(self.visible()).unwrap_or_default();
             let bytes = |held: &[Held]| held.iter().map(|held| held.kept.len()).sum::<usize>();
             let unread = bytes(seen);
@@ -132,7 +132,7 @@ impl CollectCoordinator {
     }
 
     fn write_snapshot(&mut self) -> Result<Vec<u8>, String> {
-        let bytes: u64 = self.chunks.iter().map(|held| held.kept.len() as u64).sum();
+        let bytes = self.spool.bytes() as u64;
         if bytes > SNAPSHOT_BYTES_MAX {
             return Err(too_much(bytes));
         }

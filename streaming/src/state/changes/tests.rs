@@ -20,7 +20,7 @@ enum Act {
     Remove { first: u32, count: u32 },
 }
 
-/// What becomes of a checkpoint, and what the task hears of it before the next one.
+/// The end of a checkpoint, and whether the task hears of it before the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Complete,
