@@ -111,6 +111,22 @@ impl Drop for Process {
     }
 }
 
+/// The `log.dir` of a cluster, if it has one. When a test fails, the ends of the files there are printed: the processes' standard error is
+/// empty then.
+struct ShownLogs(Option<PathBuf>);
+
+impl Drop for ShownLogs {
+    fn drop(&mut self) {
+        let files = self.0.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let mut files: Vec<PathBuf> = files.map(|file| file.path()).collect();
+        files.sort();
+        for file in files.iter().filter(|_| std::thread::panicking()) {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            eprintln!("---- {} ----\n{}", file.display(), tail(&text, 100));
+        }
+    }
+}
+
 fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all.split_at(all.len().saturating_sub(lines)).1.join("\n")
@@ -158,6 +174,7 @@ pub struct Cluster {
     pub taskmanagers: Vec<Process>,
     started: usize,
     runtime: tokio::runtime::Runtime,
+    _shown: ShownLogs,
     /// Dropped last: when a test fails, its processes still show their logs.
     pub folder: TempDir,
 }
@@ -188,6 +205,9 @@ impl Cluster {
             jobmanager: None,
             taskmanagers: Vec::new(),
             started: 0,
+            _shown: ShownLogs(
+                options.iter().find(|(key, _)| *key == "log.dir").map(|(_, dir)| dir.into()),
+            ),
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
         }
     }
