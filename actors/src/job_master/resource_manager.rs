@@ -193,10 +193,11 @@ impl JobMaster {
         }
     }
 
-    /// Returns true if a call comes from the ResourceManager that the JobMaster is registered at.
+    /// Returns true if a call whose caller names `session` comes from the ResourceManager that the JobMaster is registered at. A caller
+    /// without a session is nobody's leader.
     pub(super) fn is_my_resource_manager(&self, session: Option<LeaderSession>) -> bool {
         let mine = self.resource_manager.connected.as_ref().map(|c| c.gateway.fence().session());
-        session.is_none() || session == mine
+        session.is_some() && session == mine
     }
 }
 

@@ -416,6 +416,7 @@ async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
     let from = |fence: u64| f.gateway.with_session(session(fence));
     until("registered", || !f.manager.declared.all().is_empty()).await;
     from(59).ask(notify.clone()).await.unwrap();
+    f.gateway.ask(notify.clone()).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Running, "not its ResourceManager");
     from(60).ask(notify).await.unwrap();
     assert_eq!(f.ended_as().await, JobStatus::Failed);
@@ -432,6 +433,7 @@ async fn a_job_that_gives_way_frees_its_slots_and_waits_on() {
     let profile = model::ResourceProfile::unknown();
     let two = GiveWay { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
     f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
+    f.gateway.ask(two.clone()).await.unwrap();
     assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
     f.gateway.with_session(session(60)).ask(two).await.unwrap();
     until("slots freed", || worker.freed.all().len() == 2).await;

@@ -142,23 +142,25 @@ fn vertices(
     nodes: &[GraphNode],
     heads: &[usize],
 ) -> Result<Vec<JobVertex>, BuildProgramError> {
+    let mut chains: BTreeMap<usize, Vec<&GraphNode>> = BTreeMap::new();
+    for (node, head) in nodes.iter().zip(heads) {
+        chains.entry(*head).or_default().push(node);
+    }
     let mut groups: BTreeMap<usize, String> = BTreeMap::new();
     let mut vertices = Vec::new();
     for (index, draft) in inputs.nodes.iter().enumerate() {
-        if heads.get(index) != Some(&index) {
+        let Some((chain, first)) = chains.get(&index).and_then(|all| Some((all, all.first()?)))
+        else {
             continue;
-        }
-        let chain = || heads.iter().enumerate().filter(move |(_, h)| **h == index).map(|(i, _)| i);
-        let names: Vec<&str> =
-            chain().filter_map(|i| nodes.get(i)).map(|node| node.name.as_str()).collect();
+        };
+        let names: Vec<&str> = chain.iter().map(|node| node.name.as_str()).collect();
         let (parallelism, max_parallelism) = parallelism(inputs, draft)?;
         let group = slot_group(draft, heads, &groups);
         groups.insert(index, group.clone());
-        let Some(first) = nodes.get(index) else { continue };
         vertices.push(JobVertex {
             id: JobVertexId(first.operator_id.0),
             name: names.join(" -> "),
-            nodes: chain().map(node_id).collect(),
+            nodes: chain.iter().map(|node| node.id).collect(),
             parallelism,
             max_parallelism,
             resources: inputs.groups.get(&group).cloned(),
@@ -216,9 +218,11 @@ fn edges(
     vertices: &[JobVertex],
     heads: &[usize],
 ) -> (Vec<JobEdge>, Vec<usize>) {
+    let by_head: BTreeMap<NodeId, &JobVertex> =
+        vertices.iter().filter_map(|vertex| Some((*vertex.nodes.first()?, vertex))).collect();
     let vertex_of = |node: NodeId| {
-        let head = heads.get(node.0 as usize).map(|head| node_id(*head));
-        vertices.iter().find(|vertex| vertex.nodes.first().copied() == head)
+        let head = heads.get(node.0 as usize)?;
+        by_head.get(&node_id(*head)).copied()
     };
     let mut outputs: BTreeMap<JobVertexId, u32> = BTreeMap::new();
     let (mut edges, mut reads) = (Vec::new(), Vec::new());
