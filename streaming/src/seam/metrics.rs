@@ -20,7 +20,8 @@ const NAME_MAX: usize = 128;
 const OPERATOR_MAX: usize = 80;
 
 /// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is cut to
-/// 80 characters. There are at most 256; registering another one fails. The host reports those that have changed once a second.
+/// 80 characters. There are at most 256; registering another one fails. The host reports all of them to the JobMaster with each state of
+/// the task, and once a second if one has changed. Not kept in checkpoints.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 
