@@ -43,7 +43,8 @@ impl<T: Record> Stream<T> {
     /// memory. The client of a bounded job gets the lines when the job has finished, and lines beyond the 8 MiB wait in a temporary
     /// file. The client of an unbounded job gets them as they come, with periodic checkpoints only when a checkpoint contains them, and
     /// the job is held up while 8 MiB wait for the client; a task fails while more than 64 MiB wait for a checkpoint. A checkpoint fails
-    /// while more than 16 MiB of lines are kept: write large results to files.
+    /// while more than 16 MiB of lines are kept, and so does a task of a bounded job with periodic checkpoints: write large results to
+    /// files.
     pub fn collect(&self) -> StreamSink
     where
         T: ToLine,

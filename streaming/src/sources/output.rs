@@ -51,8 +51,8 @@ impl<T: Record> ReaderOutput<T> {
         self.collect_at(record, NO_TIME);
     }
 
-    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970. A watermark strategy that has a timestamp
-    /// assigner replaces the time by the assigner's.
+    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy
+    /// that has a timestamp assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         if self.times.is_none() {
@@ -244,8 +244,8 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push(record, NO_TIME);
     }
 
-    /// Emits a record of the split with its event time, in milliseconds since 1970. A watermark strategy that has a timestamp assigner
-    /// replaces the time by the assigner's.
+    /// Emits a record of the split with its event time, in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy that has a
+    /// timestamp assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.out.push(record, timestamp);

@@ -64,8 +64,8 @@ pub trait OperatorEvents: Send + Sync {
     /// Takes the report that an attempt has ended and sends nothing more; the chunks that it has handed over and not acknowledged are
     /// dropped. Does nothing by default.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
-    /// Takes the attempt's complete part of a checkpoint. Stores the snapshot in the background, and then tells the JobMaster that it is
-    /// stored, or why it cannot be.
+    /// Takes the attempt's complete part of a checkpoint; returns at once. Stores the snapshot in the background, and then tells the
+    /// JobMaster that it is stored, or why it cannot be, for which the checkpoint is aborted. Not called again for the same checkpoint.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
