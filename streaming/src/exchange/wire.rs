@@ -113,7 +113,8 @@ pub enum Frame<'a> {
     Share {
         /// Number of the link, which its request has chosen.
         link: u32,
-        /// Number of records of each producer that may wait, in all places together; `u32::MAX` means no limit.
+        /// Number of records of each producer that may wait, in all places together, at least 1; `u32::MAX` means no limit. Before the
+        /// first such frame a producer assumes 16.
         records: u32,
     },
 }

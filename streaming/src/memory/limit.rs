@@ -19,8 +19,8 @@ const RUNTIME: u64 = 16 << 20;
 const STEP_PART: u64 = 64;
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 
-/// The memory that the tasks of a program host may hold, in bytes, for all of its slots together. The host makes it from the shares of the
-/// slots that its job has on the TaskManager; [`MemoryLimit`] reads it.
+/// The memory that the tasks of a program host may hold, in bytes: the TaskManager's memory divided by its slots, times the slots that the
+/// host's job has there. The TaskManager sends it with each change of the slots; [`MemoryLimit`] reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
@@ -55,7 +55,7 @@ pub struct TaskUsage<K> {
     pub stage: Stage,
 }
 
-/// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
+/// The memory that a program host uses at one moment, which its memory thread measures for each [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
     /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks. For a host

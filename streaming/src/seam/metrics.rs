@@ -49,7 +49,8 @@ impl FunctionMetrics {
         Ok(metrics.entry(full).or_default().clone())
     }
 
-    /// Returns the current values of all metrics, by `OPERATOR.NAME`.
+    /// Returns the current values of all metrics, by `OPERATOR.NAME`; empty if no function has registered one. They are read one after
+    /// the other while functions may change them.
     pub fn values(&self) -> TaskMetrics {
         let metrics = lock(&self.0);
         metrics.iter().map(|(name, n)| (name.clone(), n.load(Ordering::Relaxed))).collect()

@@ -283,7 +283,7 @@ pub enum Progress {
     Busy,
     /// No work is available: park until input, mail or a timer wakes the task.
     Starved,
-    /// An output is full: park until the task is woken.
+    /// An output or a sink is full: park until the task is woken.
     Blocked,
     /// All output was sent, [`StreamEvent::EndOfInput`] included, and a final checkpoint is complete, or the task is cancelled: close it.
     Finished,
@@ -451,17 +451,17 @@ pub struct SubtaskContext {
     pub output_key_groups: Vec<u32>,
     /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// An existing folder for temporary files, which all tasks of the program host share.
+    /// An existing folder for temporary files, which all tasks of the program host share; it is deleted when the host has ended.
     pub tmp_dir: PathBuf,
     /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,
     /// The devices of the subtask's slot: by the resource's name, a range of device indices on the TaskManager.
     pub devices: Arc<Devices>,
-    /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
+    /// The snapshots to restore from, by operator, as passed to [`TaskUpcalls::acknowledge`], perhaps by several subtasks; none: empty.
     pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
-    /// True if the task waits, after the end of its data, for the job's final checkpoint.
+    /// True if the task waits, after the end of its data, for the job's final checkpoint; if false, it finishes at once.
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,

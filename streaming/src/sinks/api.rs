@@ -60,8 +60,8 @@ impl<T: Record> Stream<T> {
         self.add_sink("discard", None, || Discard)
     }
 
-    /// Emits one record when the input ends: the number of records and the wrapping sum of their hashes. Both are equal for equal
-    /// multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from a checkpoint only the
+    /// Emits one record when the input ends, for all subtasks together: the number of records and the sum of their hashes, which wraps at
+    /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from a checkpoint only the
     /// records since then count.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)

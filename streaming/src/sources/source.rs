@@ -294,7 +294,7 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
-    /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
+    /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`]. Drops it by default.
     ///
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
@@ -362,7 +362,7 @@ pub trait SourceReader: Send + 'static {
     /// splits are read. Without an enumerator, called once at the start. Also called, instead of [`SourceReader::start`], if the subtask
     /// had read everything in the restored checkpoint.
     fn no_more_splits(&mut self);
-    /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
+    /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`]. Drops it by default.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -373,7 +373,8 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket. The reader is polled afterwards.
+    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket; an error is the reason, as text, why there is
+    /// none. The reader is polled afterwards. Drops the result by default.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -106,7 +106,8 @@ impl TaskControl {
     pub fn state(&self) -> ExecutionState {
         lock(&self.state).state
     }
-    /// Returns true if the task was cancelled, or failed from outside by [`TaskControl::fail`]. Its code may still run.
+    /// Returns true if the task was cancelled, or failed from outside by [`TaskControl::fail`]; never false again after that. Its code may
+    /// still run. False for a task that has ended by itself.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -161,8 +162,8 @@ impl TaskControl {
     }
 
     /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end. Returns at once; interrupts the running step. Does nothing if the task has ended, is CANCELING,
-    /// or was failed before.
+    /// if it is cancelled before its end. Returns at once; interrupts the running step. The task's state stays what it is, and none is
+    /// reported, until its code has returned. Does nothing if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
