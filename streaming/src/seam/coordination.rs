@@ -13,7 +13,7 @@ pub struct CoordinatorContext {
     pub operator: OperatorId,
     /// Parallelism of the operator's vertex, from the submitted graph.
     pub parallelism: u32,
-    /// An existing folder for temporary files, which all coordinators of the job share.
+    /// An existing folder for temporary files, which all coordinators of the job share; it is deleted when their host process has ended.
     pub tmp_dir: PathBuf,
     /// Options by key: those of the cluster that begin with `s3.`, and those of the job, which take precedence.
     pub options: Arc<BTreeMap<String, String>>,
@@ -96,8 +96,8 @@ pub trait Coordinator: Send {
         reply.send(self.handle_event(from, event));
     }
     /// Takes the coordinator's snapshot for a checkpoint or savepoint, before any subtask takes its own, and sends its bytes to `reply`; by
-    /// default no bytes. Called when the JobMaster begins the checkpoint. The reply may be sent later: it must wait until the subtasks have received everything that they were sent before the
-    /// snapshot. An error, or no reply within 60 s, aborts the checkpoint.
+    /// default no bytes. Called when the JobMaster begins the checkpoint. The reply may be sent later: it must wait until the subtasks have
+    /// received everything that they were sent before the snapshot. An error, or no reply within 60 s, aborts the checkpoint.
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }

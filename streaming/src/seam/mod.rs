@@ -177,7 +177,7 @@ pub enum Element {
     Event(StreamEvent),
 }
 
-/// The operations on an edge's batches for which the exchange, the transport between subtasks, has to know the record type.
+/// The operations on an edge's batches for which the exchange has to know the record type. Called on the threads of both tasks.
 pub trait EdgeCodec: Send + Sync {
     /// Appends the encoded batch to `out`: its records, their event times, the watermark after them. An error may leave a part of it.
     ///
@@ -269,7 +269,7 @@ pub enum Mail {
     /// Reports that this checkpoint, or the savepoint of a stop, is complete everywhere: sinks commit what it holds. May come twice.
     NotifyComplete(u64),
     /// Reports that nothing is committed for this checkpoint: it was aborted, or is a savepoint after which the job goes on. The task
-    /// drops what it still writes for it, and takes no snapshot for it if the barrier comes later.
+    /// drops what it still writes for it and does not acknowledge it, also if its barrier comes only later.
     NotifyAborted(u64),
     /// Delivered right before [`Subtask::dispose`] if the JobMaster has cancelled the task and those that it works with: sinks then take
     /// back what they have announced. A step after it would do nothing and return [`Progress::Finished`].
@@ -451,7 +451,7 @@ pub struct SubtaskContext {
     pub output_key_groups: Vec<u32>,
     /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// An existing folder for temporary files, which all tasks of the program host share; it is deleted when the host has ended.
+    /// An existing folder for temporary files, which other tasks and jobs on the TaskManager share; it is deleted when that ends.
     pub tmp_dir: PathBuf,
     /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,

@@ -16,7 +16,7 @@ pub struct Restore {
 
 impl Restore {
     /// Makes an iterator over the items of `snapshots`, which reads each snapshot when its item is asked for. An error item fails the
-    /// task. `is_empty` must be true if there are none.
+    /// task. `is_empty` must be true if there are none: the operator then starts without state, else as restored.
     pub fn new(
         snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
         is_empty: bool,

@@ -65,13 +65,13 @@ pub trait TaskUpcalls: Send + Sync {
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
-/// A part of an operator's snapshot that can be restored without the other parts. Operators with keyed state write their snapshots in
-/// such chunks, and hand each one to [`TaskUpcalls::store_chunk`].
+/// A part of an operator's snapshot that can be restored without the other parts; one of a snapshot of changes, on top of its base.
+/// Operators with keyed state write their snapshots in such chunks, and hand each one to [`TaskUpcalls::store_chunk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChunk {
     /// The key groups that the chunk's entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
-    /// The encoded entries; never empty. Each chunk is a whole snapshot, which can be restored alone.
+    /// The encoded entries; never empty. Each chunk has the form of a whole snapshot, so that it can be read alone.
     pub bytes: Bytes,
 }
 

@@ -29,8 +29,8 @@ impl<T: Record> Stream<T> {
     /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
     /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that
     /// nothing in it has changed for a day and its lock is free, so that its job is certainly gone. Otherwise the folder stays and
-    /// can be removed by hand. That holds for a job that was stopped with a savepoint too: start it again from the savepoint within a day if
-    /// other jobs publish to `path`, because the savepoint needs the folder.
+    /// can be removed by hand. That holds for a job that was stopped with a savepoint too: start it again from the savepoint within a day
+    /// if other jobs publish to `path`, because the savepoint needs the folder.
     pub fn write_text(&self, path: impl AsRef<Path>) -> StreamSink
     where
         T: ToLine,
@@ -61,8 +61,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Emits one record when the input ends, for all subtasks together: the number of records and the sum of their hashes, which wraps at
-    /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from a checkpoint only the
-    /// records since then count.
+    /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from
+    /// a checkpoint only the records since then count.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()
