@@ -39,9 +39,9 @@ impl Channel {
 ///
 /// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel
 /// that was idle and is active again is aligned when its watermark reaches the last one that passed; until then it does
-/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes. A
-/// channel that has ended no longer counts; it has delivered the final watermark before its end, unless its source was
-/// stopped.
+/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes,
+/// unless that channel had not caught up. A channel that has ended no longer counts; it has delivered the final
+/// watermark before its end, unless its source was stopped.
 ///
 /// Example with two channels: after watermark 10 of channel 0 and 7 of channel 1, 7 has passed. If channel 1 becomes
 /// idle, 10 passes.

@@ -30,7 +30,7 @@ pub struct BuildInputs {
     /// `options` overrides both.
     pub defaults: BTreeMap<String, String>,
     /// True if the program runs in embedded mode, where relative paths resolve against the working directory. Elsewhere a relative path
-    /// fails the build with [`BuildProgramError::RelativePath`].
+    /// of a source of files or of `write_text` fails the build with [`BuildProgramError::RelativePath`].
     pub embedded: bool,
     /// SHA-256 of the executable, recorded in the graph.
     pub program_hash: ContentHash,
@@ -59,7 +59,8 @@ pub enum BuildProgramError {
     /// The program's `build` panicked; the text is the panic's message and place.
     #[error("the program's build panicked: {0}")]
     Panicked(String),
-    /// A source or sink has a path that is neither absolute nor a URI, outside embedded mode.
+    /// A source of files, or `write_text`, has a path that is neither absolute nor a URI, outside embedded mode. The path of a `FileSink`
+    /// is checked only when the job starts.
     #[error(
         "operator '{operator}': the path '{path}' is relative; on a cluster give an absolute path or a URI"
     )]

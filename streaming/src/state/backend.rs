@@ -81,7 +81,7 @@ pub enum StateError {
 /// A read of keys from the backend's storage, which the backend wants to have done. The caller runs the future outside of the task's
 /// thread and passes its result with the ticket to [`StateBackend::arrived`].
 pub struct Fetch {
-    /// Identifies the read among those of this backend that are under way.
+    /// Identifies the read among those of this backend that are under way. Never `u32::MAX`, which the caller uses itself.
     pub ticket: u32,
     /// The read; an error is the storage's text. The bytes are opaque to the caller.
     pub read: BoxFuture<'static, Result<Vec<u8>, String>>,
@@ -296,8 +296,9 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         false
     }
 
-    /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call until it gets `None`, and
-    /// calls no other method before: so the backend is emptied without having all entries in memory twice.
+    /// Removes some of the entries and returns them; `None` if no entry is left. Called at the end of bounded input, once no snapshot is
+    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and calls no other method
+    /// before: so the backend is emptied without having all entries in memory twice.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the entries.
