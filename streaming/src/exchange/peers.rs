@@ -30,7 +30,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
 /// A bound port at which other task processes of the job reach this one. Nothing is accepted before the port is given to
-/// [`Exchange::new`](super::Exchange::new).
+/// [`Exchange::new`](super::Exchange::new). Dropping it closes the port.
 #[derive(derive_more::Debug)]
 #[debug("DataPort({})", self.address())]
 pub struct DataPort {

@@ -91,8 +91,8 @@ pub trait Coordinator: Send {
     }
     /// Handles an event of a subtask; the answer goes to `reply`, now or within 60 s. After that the caller no longer waits: the task fails
     /// with `TaskError::Coordinator`, or the event comes again if it is a poll (`TaskUpcalls::operator_poll`). By default
-    /// [`Coordinator::handle_event`] answers at once. The JobMaster refuses events of attempts that were replaced, but one that was on its way
-    /// when the coordinator was started anew may still come.
+    /// [`Coordinator::handle_event`] answers at once. The JobMaster refuses events of attempts that were replaced, but one that was on its
+    /// way when the coordinator was started anew may still come.
     fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
         reply.send(self.handle_event(from, event));
     }

@@ -297,8 +297,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     }
 
     /// Removes some of the entries and returns them; `None` if no entry is left. Called at the end of bounded input, once no snapshot is
-    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and calls no other method
-    /// before: so the backend is emptied without having all entries in memory twice.
+    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and calls no other
+    /// method before: so the backend is emptied without having all entries in memory twice.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the entries.
