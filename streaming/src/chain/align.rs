@@ -39,9 +39,9 @@ impl Channel {
 ///
 /// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel
 /// that was idle and is active again is aligned when its watermark reaches the last one that passed; until then it does
-/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes. A
-/// channel that has ended no longer counts; it has delivered the final watermark before its end, unless its source was
-/// stopped.
+/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes,
+/// unless that channel had not caught up. A channel that has ended no longer counts; it has delivered the final
+/// watermark before its end, unless its source was stopped.
 ///
 /// Example with two channels: after watermark 10 of channel 0 and 7 of channel 1, 7 has passed. If channel 1 becomes
 /// idle, 10 passes.
@@ -91,7 +91,8 @@ impl Alignment {
 
     /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for precedes the end of
     /// input, and a watermark precedes the idleness that let it pass. Ignores events of a channel that does not exist or has ended, but not
-    /// the barriers after an end if channels deliver them. The barrier of a newer checkpoint ends the wait for an older one.
+    /// the barriers after an end if channels deliver them. The barrier of a newer checkpoint ends the wait for an older one; barriers of
+    /// checkpoints up to the last one that passed or was given up are ignored, and so are watermarks of idle channels.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {

@@ -35,8 +35,8 @@ pub struct ChainInfo {
     pub outputs: BTreeMap<(NodeId, NodeId, usize), usize>,
 }
 
-/// The parts from which the chain of one subtask is built: ports, and contexts and snapshots of the operators. Methods named `take_…`
-/// hand a part out once.
+/// The parts from which the chain of one subtask is built: ports, and contexts and snapshots of the operators. The vertex's factory makes
+/// it for each attempt, and the operators take their parts when they are created. Methods named `take_…` hand a part out once.
 pub struct Assembly {
     info: Arc<ChainInfo>,
     shared: Arc<ChainShared>,
@@ -49,7 +49,8 @@ impl Assembly {
     /// Takes the parts of a subtask from its context.
     ///
     /// # Errors
-    /// Fails with [`TaskError::Deployment`] if the numbers of inputs and outputs differ from those in the graph.
+    /// Fails with [`TaskError::Deployment`] if the numbers of inputs and outputs differ from those in the graph, or outputs and
+    /// `output_key_groups` from each other.
     pub fn new(info: Arc<ChainInfo>, context: SubtaskContext) -> Result<Self, TaskError> {
         let given = (context.inputs.len(), context.outputs.len());
         if given != (info.inputs, info.outputs.len()) || context.output_key_groups.len() != given.1

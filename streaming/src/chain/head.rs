@@ -24,8 +24,8 @@ pub struct PassedBarrier {
     pub ended: bool,
 }
 
-/// The head of a chain, which produces the chain's records: a source, or the inputs. It owns the rest of the chain. One
-/// thread calls it.
+/// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs ([`InputHead`]). It
+/// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread.
 pub trait Head: Send {
     /// Opens the operators, last one first, then the head itself.
     ///
@@ -39,14 +39,15 @@ pub trait Head: Send {
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
     /// Starts a checkpoint if the head is a source: takes the reader's snapshot and puts the barrier behind the records read so far. A
-    /// checkpoint that is not newer than the last one is ignored. After the barrier of a stop (`last`, before the end of the data) the
-    /// source reads nothing more. Does nothing for heads that read inputs, because barriers come through these.
+    /// checkpoint that is not newer than the last one is ignored, and so is one after the end of the data in a job without a final
+    /// checkpoint. After the barrier of a stop (`last`, before the end of the data) the source reads nothing more. Does nothing for heads
+    /// that read inputs, because barriers come through these.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError>;
     /// Ends the data of a source at its present position: nothing more is read, and the final watermark and the end of input follow what
-    /// was read. Does nothing if the data has ended already, and for heads that read inputs.
+    /// was read. Does nothing if the data has ended already or the barrier of a stop was triggered, and for heads that read inputs.
     fn drain(&mut self) {}
     /// Hands mail (the reply to an upcall, or a timer) to the operator `to` of the chain; drops mail for others.
     ///

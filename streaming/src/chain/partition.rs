@@ -9,7 +9,8 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// Distributes the records of a batch to buffers, one per channel, each for one consuming subtask. There are at least two channels.
+/// Distributes the records of a batch to buffers, one per channel, each for one consuming subtask. [`EdgeWriter`](super::EdgeWriter) calls
+/// it, if the edge has at least two channels, and sends the buffers.
 pub trait Partitioner<T>: Send {
     /// Moves every record, with its event time, into a buffer and leaves the batch empty. A partitioner that calls a function of the
     /// program returns when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each

@@ -41,7 +41,8 @@ const MOST_BYTES: usize = 1 << 20;
 const STORED_AFTER: Duration = Duration::from_millis(1);
 
 /// The subtask of a chain: the [`Subtask`] that steps the chain's head, sends partly filled batches after the buffer timeout, and
-/// acknowledges checkpoints. A panic of user code is returned as [`TaskError::Panicked`].
+/// acknowledges checkpoints. A panic of user code is returned as [`TaskError::Panicked`]. After any error no user code runs but that of
+/// `dispose`: a step does nothing and returns [`Progress::Finished`], and mail is dropped.
 pub struct ChainTask {
     head: Box<dyn Head>,
     shared: Arc<ChainShared>,

@@ -179,8 +179,8 @@ impl Hubs {
 }
 
 impl Exchange {
-    /// Creates an exchange and starts to accept connections on `port`, in tasks of `runtime`; `None` if there are no other task
-    /// processes.
+    /// Creates an exchange and starts to accept connections on `port`, in tasks of `runtime`. `None` if there are no other task processes:
+    /// a task with a producer at another address than `local` then fails with `DataConnectionFailed`.
     pub fn new(options: ExchangeOptions, port: Option<DataPort>, runtime: Handle) -> Self {
         let memory = MemoryBudget::new(options.network_memory);
         let (listener, peers) = Peers::new(port);

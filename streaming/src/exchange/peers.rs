@@ -30,7 +30,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
 /// A bound port at which other task processes of the job reach this one. Nothing is accepted before the port is given to
-/// [`Exchange::new`](super::Exchange::new).
+/// [`Exchange::new`](super::Exchange::new). Dropping it closes the port.
 #[derive(derive_more::Debug)]
 #[debug("DataPort({})", self.address())]
 pub struct DataPort {
@@ -47,10 +47,10 @@ struct Me {
     tls: Option<Tls>,
 }
 
-/// The reason why a data port is not open: no port of the list could be bound.
+/// The error of [`DataPort::bind`]: no port of the list could be bound, or the list is empty.
 #[derive(Debug, Error)]
 pub enum DataPortError {
-    /// None of the ports can be bound.
+    /// None of the ports can be bound, for instance because all of them are in use or the host has no such address.
     #[error("no data port of {ports} can be bound on {host}: {source}")]
     Bind {
         /// The ports that were tried.

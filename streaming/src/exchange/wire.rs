@@ -25,7 +25,8 @@ use thiserror::Error;
 /// connection that received it is ended.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Maximum payload of one data frame in bytes: 128 KiB. Larger elements are sent in parts, so that they do not hold up others.
+/// Maximum payload in bytes of a data frame that this version sends: 128 KiB. Larger elements are sent in parts, so that they do not hold
+/// up others. A receiver accepts larger payloads too, up to [`FRAME_MAX`].
 pub const PART_MAX: usize = 128 << 10;
 
 /// Flag of [`Frame::Data`]: the payload is an event, not a batch.
@@ -33,7 +34,8 @@ pub const FLAG_EVENT: u8 = 1;
 /// Flag of [`Frame::Data`]: another part of the same element follows.
 pub const FLAG_MORE: u8 = 2;
 
-/// The reason why bytes are not a frame. The connection that received them is ended.
+/// The reason why bytes are not a frame. The connection that received them is ended, and the tasks that use it fail with
+/// `DataConnectionLost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
     /// The length, in bytes, is 0, so that there is no kind, or larger than [`FRAME_MAX`].
@@ -47,7 +49,7 @@ pub enum WireError {
     Malformed(u8),
 }
 
-/// One frame (message) of the data connection between two task processes.
+/// One frame (message) of the data connection between two task processes. A frame of a link that the receiver has closed is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Asks producers for the elements that they send to a consumer, and so opens a link: the channels from the producers of one process
@@ -61,7 +63,8 @@ pub enum Frame<'a> {
         /// The reason, as text for users.
         why: &'a str,
     },
-    /// Carries an element, or a part of one. From producer to consumer.
+    /// Carries an element, or a part of one; the parts of an element come in order. From producer to consumer. Bytes beyond the limit that
+    /// credit has set, or an element that is too large, end the connection.
     Data {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -88,7 +91,8 @@ pub enum Frame<'a> {
         /// Position at which the last element ends that is announced together with the first one.
         backlog: u64,
     },
-    /// Raises the limit in bytes up to which one producer may send to the consumer. From consumer to producer.
+    /// Raises the limit up to which one producer may send to the consumer, a position in bytes that begins at 1,024. From consumer to
+    /// producer.
     Credit {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -109,7 +113,8 @@ pub enum Frame<'a> {
     Share {
         /// Number of the link, which its request has chosen.
         link: u32,
-        /// Number of records of each producer that may wait, in all places together; `u32::MAX` means no limit.
+        /// Number of records of each producer that may wait, in all places together, at least 1; `u32::MAX` means no limit. Before the
+        /// first such frame a producer assumes 16.
         records: u32,
     },
 }

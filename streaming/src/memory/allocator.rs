@@ -84,7 +84,8 @@ impl Drop for End {
     }
 }
 
-/// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process. It never refuses memory.
+/// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process: the requested sizes, without
+/// what `A` adds. It never refuses memory; where `A` has none, the call fails and counts nothing. Programs have it as global allocator.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 

@@ -19,7 +19,8 @@ const RUNTIME: u64 = 16 << 20;
 const STEP_PART: u64 = 64;
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 
-/// The memory that the tasks of a program host may hold, in bytes.
+/// The memory that the tasks of a program host may hold, in bytes: the TaskManager's memory divided by its slots, times the slots that the
+/// host's job has there. The TaskManager sends it with each change of the slots; [`MemoryLimit`] reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
     /// Maximum bytes of user code's memory: the host's part of `taskmanager.memory.task.size`.
@@ -41,7 +42,7 @@ pub enum Stage {
     Returned,
 }
 
-/// The memory of one task, for [`MemoryUsage`].
+/// The memory of one task at the moment of a look, for [`MemoryUsage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUsage<K> {
     /// Identifies the task in the [`Verdict`].
@@ -54,7 +55,7 @@ pub struct TaskUsage<K> {
     pub stage: Stage,
 }
 
-/// The memory that a program host uses at one moment, for [`MemoryLimit::look`]. `K` names its tasks.
+/// The memory that a program host uses at one moment, which its memory thread measures for each [`MemoryLimit::look`]. `K` names its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUsage<K> {
     /// Bytes that are counted for the host: those of its tasks, of its threads without a task, and of batches between tasks. For a host
@@ -66,7 +67,7 @@ pub struct MemoryUsage<K> {
     pub tasks: Vec<TaskUsage<K>>,
 }
 
-/// The memory of a host at the moment when its limit was exceeded, in bytes. Displays as the end of an error's text.
+/// The memory of a host at a look that found its limit exceeded, in bytes, for a [`Verdict`]. Displays as the end of an error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverLimit {
     /// Bytes of user code's memory: without the exchange, managed state, and up to 16 MiB that the host itself needs.
@@ -93,9 +94,9 @@ impl fmt::Display for OverLimit {
 /// The consequence of a look at the memory of a program host, which the caller carries out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<K> {
-    /// Nothing is to be done.
+    /// Nothing is to be done: the limit is kept, or a task is on its way out, or the limit has not been exceeded for long enough.
     Fine,
-    /// This task, which holds the most, must be failed; it is expected to return from its code within a second.
+    /// This task, which holds the most, must be failed; it is expected to return from its code within a second. Given once per task.
     Fail {
         /// The task that holds the most, less its share of the managed memory.
         task: K,
@@ -114,7 +115,8 @@ pub enum Verdict<K> {
 }
 
 /// Decides when a task of a program host, or the host itself, must end for its memory. It remembers since when the limit is exceeded and
-/// which task was told to fail.
+/// which task was told to fail, and does nothing itself. The host's memory thread asks it ten times a second while tasks run, a hundred
+/// times a second over the limit, and when the allocator's alarm comes.
 #[derive(Debug)]
 pub struct MemoryLimit<K> {
     limits: MemoryLimits,

@@ -14,7 +14,7 @@ use std::sync::{
 ///
 /// One rule limits a party's share: the party may take more if it would then hold at most as much as is free before. So a greedy party
 /// that takes small pieces gets at most half of the budget. Of 1200 bytes the first one takes 600, the second one 300 of the other 600; a
-/// party that comes later still finds 300 free. No party is registered or counted.
+/// party that comes later still finds 300 free. No party is registered or counted. The exchange has one, for the elements that wait in it.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: AtomicU64,

@@ -40,10 +40,10 @@ pub struct ProgramNote {
 /// The bit in [`ProgramNote::features`] of programs that can be JobManager and TaskManager on YARN (built with the feature `yarn`).
 pub const ON_YARN: u32 = 1;
 
-/// The reason why a file is not a program that can run here.
+/// The error of [`read`]: the reason why a file is not a program that can run here.
 #[derive(Debug, Error)]
 pub enum NotAProgram {
-    /// The file cannot be opened.
+    /// The file cannot be opened, for instance because it is absent or may not be read.
     #[error("cannot read {path}: {why}")]
     Io {
         /// Path of the file.
@@ -51,7 +51,7 @@ pub enum NotAProgram {
         /// The system's error.
         why: io::Error,
     },
-    /// The file is not an ELF executable, or is a damaged one, or cannot be read to its end.
+    /// The file is not an ELF executable, or is a damaged one, or cannot be read to its end; also a folder.
     #[error("{path} is not a Flott program: it is no ELF executable ({why})")]
     NotElf {
         /// Path of the file.
@@ -65,7 +65,7 @@ pub enum NotAProgram {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The program was built for another architecture.
+    /// The program was built for another architecture than this process. Its protocol version is not looked at.
     #[error(
         "{path} is built for {theirs}, and this machine is {ours}: build it for this architecture"
     )]

@@ -30,7 +30,7 @@ pub struct BuildInputs {
     /// `options` overrides both.
     pub defaults: BTreeMap<String, String>,
     /// True if the program runs in embedded mode, where relative paths resolve against the working directory. Elsewhere a relative path
-    /// fails the build with [`BuildProgramError::RelativePath`].
+    /// of a source of files or of `write_text` fails the build with [`BuildProgramError::RelativePath`].
     pub embedded: bool,
     /// SHA-256 of the executable, recorded in the graph.
     pub program_hash: ContentHash,
@@ -43,7 +43,8 @@ pub struct BuildInputs {
 /// The reason why a program could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BuildProgramError {
-    /// The program rejected its arguments, or help or the version was requested.
+    /// The program rejected its arguments, or help or the version was requested; help also of a program with several jobs of which none
+    /// was named.
     #[error("{text}")]
     Usage {
         /// The text to print.
@@ -52,13 +53,14 @@ pub enum BuildProgramError {
         /// rejected: the text goes to stderr and the exit code is not 0.
         help: bool,
     },
-    /// The program's `build` returned an error, with this text.
+    /// The program's `build` returned an error that is not about its arguments; the text is the error's and its causes', joined by `: `.
     #[error("{0}")]
     Program(String),
     /// The program's `build` panicked; the text is the panic's message and place.
     #[error("the program's build panicked: {0}")]
     Panicked(String),
-    /// A source or sink has a path that is neither absolute nor a URI, outside embedded mode.
+    /// A source of files, or `write_text`, has a path that is neither absolute nor a URI, outside embedded mode. The path of a `FileSink`
+    /// is checked only when the job starts.
     #[error(
         "operator '{operator}': the path '{path}' is relative; on a cluster give an absolute path or a URI"
     )]
@@ -73,11 +75,12 @@ pub enum BuildProgramError {
     NoSuchJob {
         /// The job name that was given, if any.
         asked: Option<String>,
-        /// The names of the program's jobs.
+        /// The names of the program's jobs, in the order of their registration; empty if it has none.
         known: Vec<String>,
     },
     /// The program registers two jobs of one name, an option, path, window or rate is invalid, or the graph cannot be run: no source, a
-    /// uid twice, checkpoints and an operator with state but without uid, a parallelism out of range and the like. The text says which.
+    /// uid twice, periodic checkpoints and an operator with state but without uid, a parallelism out of range, `write_text` in an unbounded
+    /// job and the like. Also if the working directory of an embedded run cannot be found. The text names the first mistake found.
     #[error("{0}")]
     Invalid(String),
 }

@@ -13,7 +13,7 @@ pub struct CoordinatorContext {
     pub operator: OperatorId,
     /// Parallelism of the operator's vertex, from the submitted graph.
     pub parallelism: u32,
-    /// An existing folder for temporary files, which all coordinators of the job share.
+    /// An existing folder for temporary files, which all coordinators of the job share; it is deleted when their host process has ended.
     pub tmp_dir: PathBuf,
     /// Options by key: those of the cluster that begin with `s3.`, and those of the job, which take precedence.
     pub options: Arc<BTreeMap<String, String>>,
@@ -45,8 +45,9 @@ impl Default for OnFailure {
     }
 }
 
-/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer, a snapshot
-/// fails; an event is sent to the coordinator again and again for about a minute, and then fails.
+/// The reply slot of one event or snapshot, from [`Coordinator::answer_event`] or [`Coordinator::snapshot`]. It can be kept and used later
+/// from any thread. If it is dropped without an answer, the checkpoint of a snapshot is aborted; an event is sent to the coordinator again
+/// and again for about a minute, and then fails.
 #[derive(derive_more::Debug)]
 #[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
@@ -56,8 +57,8 @@ impl EventReply {
     pub fn new(send: impl FnOnce(Result<Vec<u8>, String>) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
-    /// Sends the answer, or an error with its reason: the subtask that sent the event gets the error instead of an answer, or the
-    /// checkpoint fails.
+    /// Sends the answer, or an error with its reason: the subtask that sent the event fails with the error, or the checkpoint is aborted.
+    /// Does nothing if the caller no longer waits.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
     }
@@ -88,19 +89,22 @@ pub trait Coordinator: Send {
     ) -> Result<Vec<u8>, String> {
         Err("this coordinator does not accept events".to_owned())
     }
-    /// Handles an event of a subtask; the answer goes to `reply`, now or within 60 s: then the caller no longer waits. By default
-    /// [`Coordinator::handle_event`] answers at once.
+    /// Handles an event of a subtask; the answer goes to `reply`, now or within 60 s. After that the caller no longer waits: the task fails
+    /// with `TaskError::Coordinator`, or the event comes again if it is a poll (`TaskUpcalls::operator_poll`). By default
+    /// [`Coordinator::handle_event`] answers at once. The JobMaster refuses events of attempts that were replaced, but one that was on its
+    /// way when the coordinator was started anew may still come.
     fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
         reply.send(self.handle_event(from, event));
     }
-    /// Takes the coordinator's snapshot for a checkpoint, before any subtask takes its own, and sends its bytes to `reply`; by default no
-    /// bytes. The reply may be sent later: it must wait until the subtasks have received everything that they were sent before the
-    /// snapshot. An error, or no reply within 60 s, aborts the checkpoint.
+    /// Takes the coordinator's snapshot for a checkpoint or savepoint, before any subtask takes its own, and sends its bytes to `reply`; by
+    /// default no bytes. Called when the JobMaster begins the checkpoint. The reply may be sent later: it must wait until the subtasks have
+    /// received everything that they were sent before the snapshot. An error, or no reply within 60 s, aborts the checkpoint.
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }
-    /// Takes the report that a checkpoint has ended: `_complete` is true if it is complete in the whole job, false if it was aborted. May
-    /// be called twice for one checkpoint. Does nothing by default.
+    /// Takes the report that a checkpoint has ended: `_complete` is true if it is complete in the whole job, false if it was aborted or is
+    /// a savepoint after which the job goes on: no restart of this job begins from it. May be called twice for one checkpoint. Does nothing
+    /// by default.
     ///
     /// # Errors
     /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says; where none
@@ -108,7 +112,8 @@ pub trait Coordinator: Send {
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
-    /// Handles a client's request, such as a fetch of results, and returns the answer.
+    /// Handles a client's request, such as a fetch of results, and returns the answer. Called at any time after the start, also after
+    /// [`Coordinator::job_ended`].
     ///
     /// # Errors
     /// Returns the reason, as text, which the client gets; the job goes on.

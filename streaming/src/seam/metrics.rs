@@ -20,7 +20,8 @@ const NAME_MAX: usize = 128;
 const OPERATOR_MAX: usize = 80;
 
 /// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is cut to
-/// 80 characters. There are at most 256; registering another one fails. The host reports those that have changed once a second.
+/// 80 characters. There are at most 256; registering another one fails. The host reports all of them to the JobMaster with each state of
+/// the task, and once a second if one has changed. Not kept in checkpoints.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 
@@ -48,7 +49,8 @@ impl FunctionMetrics {
         Ok(metrics.entry(full).or_default().clone())
     }
 
-    /// Returns the current values of all metrics, by `OPERATOR.NAME`.
+    /// Returns the current values of all metrics, by `OPERATOR.NAME`; empty if no function has registered one. They are read one after
+    /// the other while functions may change them.
     pub fn values(&self) -> TaskMetrics {
         let metrics = lock(&self.0);
         metrics.iter().map(|(name, n)| (name.clone(), n.load(Ordering::Relaxed))).collect()

@@ -32,12 +32,12 @@ use std::{
 };
 use thiserror::Error;
 
-/// A checkpoint barrier: the records before it belong to the checkpoint, those after it do not.
+/// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
-    /// Id of the checkpoint; increases within a job.
+    /// Id of the checkpoint or savepoint; a later one of the job has a greater id.
     pub checkpoint: u64,
-    /// Time at which the checkpoint was triggered, in milliseconds since 1970.
+    /// Time at which the checkpoint was triggered, by the JobManager's clock, in milliseconds since 1970.
     pub triggered_ms: u64,
     /// True if the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After such a barrier no
     /// channel delivers anything but, once the checkpoint is complete, its end.
@@ -49,9 +49,9 @@ pub struct Barrier {
 /// A control element of a channel; it keeps its place among the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// A watermark, in milliseconds since 1970: no record with an event time up to it follows on this channel.
+    /// A watermark, in milliseconds since 1970 (`i64::MAX` at the end): records with an event time up to it that still follow are late.
     Watermark(i64),
-    /// A change of the channel's status. While it is idle (`true`), its watermark does not hold back the consumer's.
+    /// A change of the channel's status: idle (`true`), so that its watermark holds nothing back, or active again (`false`).
     Idle(bool),
     /// A checkpoint barrier.
     Barrier(Barrier),
@@ -177,9 +177,9 @@ pub enum Element {
     Event(StreamEvent),
 }
 
-/// The operations on an edge's batches for which the exchange, the transport between subtasks, has to know the record type.
+/// The operations on an edge's batches for which the exchange has to know the record type. Called on the threads of both tasks.
 pub trait EdgeCodec: Send + Sync {
-    /// Appends the encoded batch to `out`: its records, their event times, and the watermark after them.
+    /// Appends the encoded batch to `out`: its records, their event times, the watermark after them. An error may leave a part of it.
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's, or with the error of a value in the batch.
@@ -201,8 +201,7 @@ pub trait EdgeCodec: Send + Sync {
 
 /// The producing side of an edge in one subtask. Its methods are called on the task's thread and never block.
 pub trait OutputPort: Send {
-    /// Returns the number of consuming subtasks: 1 on a forward edge, else the consumer's parallelism. On a forward edge channel 0
-    /// leads to the consumer of the same subtask index.
+    /// Returns the number of consuming subtasks: the consumer's parallelism, or 1 on a forward edge, that of the same subtask index.
     fn channels(&self) -> usize;
     /// Sends one element to the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
     ///
@@ -213,7 +212,7 @@ pub trait OutputPort: Send {
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
     /// Returns how many records the caller should put into a batch for that channel at most, at least 1, so that the consumer does not
-    /// need too long for what waits for it; `None` if the consumer is not there yet. The number follows the consumer's rate;
+    /// need too long for what waits for it; `None` until a sent element has found the consumer. The number follows the consumer's rate;
     /// `usize::MAX`, as by default, means no limit.
     fn batch_records(&self, _channel: usize) -> Option<usize> {
         Some(usize::MAX)
@@ -234,8 +233,7 @@ pub enum Polled {
     },
     /// No channel that is not paused has an element, or bytes could not be decoded and the task has failed. It is woken for the next one.
     Empty,
-    /// Every channel has delivered its [`StreamEvent::EndOfInput`] as an element before, and nothing more waits. Only barriers may still
-    /// follow.
+    /// Every channel has delivered its [`StreamEvent::EndOfInput`] before, and nothing waits. Only barriers may still follow.
     Finished,
 }
 
@@ -256,7 +254,7 @@ pub enum Mail {
     Reply {
         /// The number that the task gave the upcall, by which it recognises the reply.
         ticket: u64,
-        /// The answer's bytes, or the reason why there is none.
+        /// The answer's bytes, or the reason why there is none: refused, not in time, failed or panicked I/O, 4,096 unanswered calls.
         result: Result<Vec<u8>, String>,
     },
     /// A timer set by [`TaskUpcalls::wake_at`] is due.
@@ -266,14 +264,15 @@ pub enum Mail {
     },
     /// Ends the data of a source at its current position. Sent to sources only, before the trigger of a stop that drains the job.
     Drain,
-    /// Starts a checkpoint; sent to sources only.
+    /// Starts a checkpoint or savepoint; sent to sources only. One that is not newer than the last one is ignored.
     Trigger(Barrier),
-    /// Reports that this checkpoint, or the savepoint of a stop, is complete everywhere. May come twice.
+    /// Reports that this checkpoint, or the savepoint of a stop, is complete everywhere: sinks commit what it holds. May come twice.
     NotifyComplete(u64),
-    /// Reports that nothing is committed for this checkpoint: it was aborted, or is a savepoint after which the job goes on.
+    /// Reports that nothing is committed for this checkpoint: it was aborted, or is a savepoint after which the job goes on. The task
+    /// drops what it still writes for it and does not acknowledge it, also if its barrier comes only later.
     NotifyAborted(u64),
-    /// Tells the task that its JobMaster has cancelled it, together with the tasks that it works with: the next step, if any, returns
-    /// [`Progress::Finished`] without more work.
+    /// Delivered right before [`Subtask::dispose`] if the JobMaster has cancelled the task and those that it works with: sinks then take
+    /// back what they have announced. A step after it would do nothing and return [`Progress::Finished`].
     Cancel,
 }
 
@@ -284,7 +283,7 @@ pub enum Progress {
     Busy,
     /// No work is available: park until input, mail or a timer wakes the task.
     Starved,
-    /// An output is full: park until the task is woken.
+    /// An output or a sink is full: park until the task is woken.
     Blocked,
     /// All output was sent, [`StreamEvent::EndOfInput`] included, and a final checkpoint is complete, or the task is cancelled: close it.
     Finished,
@@ -319,7 +318,8 @@ pub enum TaskError {
         /// Text of the system's error.
         why: String,
     },
-    /// A source's input has changed since the job started, or is of a kind that cannot be read. A restart would fail the same way.
+    /// A source's input has changed since the job started or is of a kind that cannot be read, or windows of event time have got a record
+    /// without one. A restart would fail the same way.
     #[error("operator '{operator}': the input {what}")]
     Input {
         /// Name of the operator.
@@ -327,7 +327,8 @@ pub enum TaskError {
         /// Name of the input, and what is wrong with it; follows `the input` in the message.
         what: String,
     },
-    /// A sink's output can never be written or committed. A restart would fail the same way.
+    /// A sink's output can never be written or committed: a wrong URI or suffix, a folder that is not shared or has other files, a lost
+    /// file, or [`CommitError::Failed`](crate::sinks::CommitError::Failed). A restart would fail the same way.
     #[error("operator '{operator}': the output {what}")]
     Output {
         /// Name of the operator.
@@ -356,7 +357,7 @@ pub enum TaskError {
     /// the JobMaster decides whether the job continues from an older one.
     #[error("the state to restore can't be read: {0}")]
     Unreadable(String),
-    /// An option of the job has a value that is not a duration. A restart would read the same value.
+    /// `execution.buffer-timeout`(`.interval`) or `pipeline.auto-watermark-interval` is no duration. A restart would read it again.
     #[error(
         "job option '{key}': '{text}' is not a duration: a number with ms, s, min, h or d, e.g. 10 s"
     )]
@@ -413,7 +414,7 @@ pub struct TaskCounters {
     pub bytes_in: AtomicU64,
     /// Bytes sent to outputs, counted like `bytes_in`.
     pub bytes_out: AtomicU64,
-    /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
+    /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 before, or without an output.
     pub watermark_ms: AtomicU64,
     /// True once all data was read and has left the task. The final checkpoint begins when all sources have reported this.
     pub end_of_data: AtomicBool,
@@ -424,8 +425,7 @@ pub struct TaskCounters {
 }
 
 impl TaskCounters {
-    /// Adds `n` to a counter in one atomic step, so that several threads may add to it; the sum wraps around at 2^64. Readers may see
-    /// additions to different counters in any order.
+    /// Adds `n` to a counter atomically, from any thread; wraps at 2^64. Additions to different counters may be seen in any order.
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
@@ -451,28 +451,28 @@ pub struct SubtaskContext {
     pub output_key_groups: Vec<u32>,
     /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// An existing folder for temporary files, which all tasks of the program host share.
+    /// An existing folder for temporary files, which other tasks and jobs on the TaskManager share; it is deleted when that ends.
     pub tmp_dir: PathBuf,
     /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,
     /// The devices of the subtask's slot: by the resource's name, a range of device indices on the TaskManager.
     pub devices: Arc<Devices>,
-    /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
+    /// The snapshots to restore from, by operator, as passed to [`TaskUpcalls::acknowledge`], perhaps by several subtasks; none: empty.
     pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
-    /// True if the task waits, after the end of its data, for the job's final checkpoint.
+    /// True if the task waits, after the end of its data, for the job's final checkpoint; if false, it finishes at once.
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
-    /// The flag that ends a step early.
+    /// The flag that ends a step early: raised for mail but timers, to stop, and during a step of 50 ms or more.
     pub interrupt: Interrupt,
 }
 
 /// One subtask of a chain, which the task's thread drives: `open`, then steps and mail, then `close` or `dispose`. Only one thread at a
 /// time calls it.
 pub trait Subtask: Send {
-    /// Opens the operators: restores their state and calls the user's `open`. Called once, before the first step.
+    /// Opens the operators: restores their state, for which it may block, and calls the user's `open`. Called once, before all else.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if user code fails or state cannot be restored; the subtask is disposed of then.
@@ -492,8 +492,8 @@ pub trait Subtask: Send {
     /// # Errors
     /// Fails as [`Subtask::step`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases the resources of a cancelled or failed task, and removes the attempt's private files. Called instead of
-    /// [`Subtask::close`], or after it failed.
+    /// Releases the resources of a cancelled or failed task; sinks delete their hidden files that no checkpoint can hold. Called instead
+    /// of [`Subtask::close`], or after it failed.
     fn dispose(&mut self);
     /// Returns the subtask's counters.
     fn counters(&self) -> Arc<TaskCounters>;

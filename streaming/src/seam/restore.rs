@@ -5,7 +5,8 @@ use super::TaskError;
 use std::vec;
 
 /// The snapshots that one operator is restored from: one per subtask that wrote one, or several for state in parts. An iterator that
-/// reads each snapshot when it is asked for, and so may block; an error item must fail the task.
+/// reads each snapshot when it is asked for, and so may block. An item is an error, which must fail the task, if a snapshot is lost or
+/// damaged ([`TaskError::Unreadable`]) or cannot be read for now ([`TaskError::Io`]). The host makes it; the operator's `open` reads it.
 #[derive(derive_more::Debug)]
 #[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {
@@ -15,7 +16,7 @@ pub struct Restore {
 
 impl Restore {
     /// Makes an iterator over the items of `snapshots`, which reads each snapshot when its item is asked for. An error item fails the
-    /// task. `is_empty` must be true if there are none.
+    /// task. `is_empty` must be true if there are none: the operator then starts without state, else as restored.
     pub fn new(
         snapshots: impl Iterator<Item = Result<Vec<u8>, TaskError>> + Send + 'static,
         is_empty: bool,

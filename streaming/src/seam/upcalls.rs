@@ -59,21 +59,24 @@ pub trait TaskUpcalls: Send + Sync {
     fn step_again(&self, ticket: u64) {
         self.wake_at(Duration::ZERO, ticket);
     }
-    /// Reports that this subtask has completed its part of a checkpoint. The host stores the snapshot in the background and tells the
-    /// JobMaster, which may still abort the checkpoint.
+    /// Reports that this subtask has completed its part of a checkpoint; returns at once. The host stores the snapshot in the background
+    /// and then tells the JobMaster, which may still abort the checkpoint. If the snapshot cannot be stored, the host tells it so, and the
+    /// checkpoint is aborted; the task learns of that only by [`Mail::NotifyAborted`].
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
-/// A part of an operator's snapshot that can be restored without the other parts.
+/// A part of an operator's snapshot that can be restored without the other parts; one of a snapshot of changes, on top of its base.
+/// Operators with keyed state write their snapshots in such chunks, and hand each one to [`TaskUpcalls::store_chunk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChunk {
     /// The key groups that the chunk's entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
-    /// The encoded entries; never empty. Each chunk is a whole snapshot, which can be restored alone.
+    /// The encoded entries; never empty. Each chunk has the form of a whole snapshot, so that it can be read alone.
     pub bytes: Bytes,
 }
 
-/// A subtask's part of a checkpoint.
+/// A subtask's part of a checkpoint: the snapshots of its operators at the barrier. The task makes it when all of them are written, and
+/// hands it to [`TaskUpcalls::acknowledge`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskSnapshot {
     /// True if the subtask had reached the end of its data before the barrier.

@@ -29,8 +29,8 @@ impl<T: Record> Stream<T> {
     /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
     /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that
     /// nothing in it has changed for a day and its lock is free, so that its job is certainly gone. Otherwise the folder stays and
-    /// can be removed by hand. That holds for a job that was stopped with a savepoint too: start it again from the savepoint within a day if
-    /// other jobs publish to `path`, because the savepoint needs the folder.
+    /// can be removed by hand. That holds for a job that was stopped with a savepoint too: start it again from the savepoint within a day
+    /// if other jobs publish to `path`, because the savepoint needs the folder.
     pub fn write_text(&self, path: impl AsRef<Path>) -> StreamSink
     where
         T: ToLine,
@@ -43,7 +43,8 @@ impl<T: Record> Stream<T> {
     /// memory. The client of a bounded job gets the lines when the job has finished, and lines beyond the 8 MiB wait in a temporary
     /// file. The client of an unbounded job gets them as they come, with periodic checkpoints only when a checkpoint contains them, and
     /// the job is held up while 8 MiB wait for the client; a task fails while more than 64 MiB wait for a checkpoint. A checkpoint fails
-    /// while more than 16 MiB of lines are kept: write large results to files.
+    /// while more than 16 MiB of lines are kept, and so does a task of a bounded job with periodic checkpoints: write large results to
+    /// files.
     pub fn collect(&self) -> StreamSink
     where
         T: ToLine,
@@ -59,9 +60,9 @@ impl<T: Record> Stream<T> {
         self.add_sink("discard", None, || Discard)
     }
 
-    /// Emits one record when the input ends: the number of records and the wrapping sum of their hashes. Both are equal for equal
-    /// multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from a checkpoint only the
-    /// records since then count.
+    /// Emits one record when the input ends, for all subtasks together: the number of records and the sum of their hashes, which wraps at
+    /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from
+    /// a checkpoint only the records since then count.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()

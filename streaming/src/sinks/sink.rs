@@ -148,20 +148,21 @@ pub trait Sink<T>: Send + 'static {
     /// The type of the committer that gets what all writers have prepared; [`NoCommitter`](super::NoCommitter) for none.
     type GlobalCommitter: GlobalCommitter<Self::Committable>;
 
-    /// Creates the writer of one subtask, each time its task starts.
+    /// Creates the writer of one subtask, each time its task starts. Called on the task's thread, for one subtask of the process at a time.
     ///
     /// # Errors
-    /// The task fails with the returned error.
+    /// The task fails with the returned error: a [`TaskError`](crate::TaskError) is reported unchanged, any other becomes an error of user
+    /// code.
     fn create_writer(&self, context: &OperatorContext) -> Result<Self::Writer, BoxError>;
     /// Creates the committer of one subtask, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
-    /// The task fails with the returned error.
+    /// The task fails with the returned error, as for [`Sink::create_writer`].
     fn create_committer(&self, context: &OperatorContext) -> Result<Self::Committer, BoxError>;
     /// Creates the global committer, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
-    /// The task fails with the returned error.
+    /// The task fails with the returned error, as for [`Sink::create_writer`].
     fn create_global_committer(
         &self,
         context: &OperatorContext,
@@ -178,7 +179,9 @@ pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
     const COMMITS: bool = true;
-    /// Commits one committable. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
+    /// Commits one committable. The future runs beside the task, on the process's tokio runtime; work that blocks belongs into
+    /// `tokio::task::spawn_blocking`. If the task ends meanwhile, the future is dropped, and a later attempt commits again. A panic fails
+    /// the task.
     ///
     /// # Errors
     /// Returns [`CommitError::Retry`] to be called again later with this committable, [`CommitError::Failed`] to fail the job.
@@ -210,8 +213,9 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// True if nothing is committed before the end of bounded input: the only commit is that of the final checkpoint, with the
     /// committables of all checkpoints.
     const ONLY_AT_END: bool = false;
-    /// Commits all committables of a checkpoint, in the order of the checkpoints. Not called for a checkpoint without
-    /// committables. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
+    /// Commits all committables of a checkpoint, in the order of the checkpoints, one checkpoint at a time. Not called for a checkpoint
+    /// without committables, nor while a [`GlobalCommitter::check`] is under way. The future runs beside the task, on the process's tokio
+    /// runtime, and is dropped if the task ends; work that blocks belongs into `tokio::task::spawn_blocking`. A panic fails the task.
     ///
     /// # Errors
     /// Returns [`CommitError::Retry`] to be called again later with the same committables, [`CommitError::Failed`] to fail the job.

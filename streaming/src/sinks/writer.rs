@@ -73,7 +73,7 @@ pub trait SinkWriter<T>: Send + 'static {
         Ok(())
     }
     /// Takes the result of I/O ([`OperatorContext::spawn_io`]) or a timer ([`OperatorContext::wake_after`]) that the writer asked its
-    /// context for.
+    /// context for. The ticket `u32::MAX` must not be used: it is that of the writer's announcement.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -251,13 +251,14 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     type State: OperatorState;
 
     /// Returns what is to be committed when the checkpoint is complete. Called once per barrier, and once after the last
-    /// record, after [`SinkWriter::flush`] and before [`CommittingSinkWriter::snapshot_state`]. What was written before must
-    /// survive the process from now on.
+    /// record, after [`SinkWriter::flush`] and before [`CommittingSinkWriter::snapshot_state`]; not at barriers after the last record.
+    /// What was written before must survive the process from now on.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn prepare_commit(&mut self) -> Result<Vec<Self::Committable>, BoxError>;
-    /// Returns the writer's state at a barrier, after everything before the barrier was prepared.
+    /// Returns the writer's state at a barrier, after everything before the barrier was prepared. Called also at barriers after the last
+    /// record; not called if the state type has no field. By default the state is empty.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -265,7 +266,7 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
         Ok(<Self::State as crate::state::State>::empty())
     }
     /// Takes this subtask's share of the state of all former subtasks. Called after [`SinkWriter::open`] if the job was
-    /// restored from a checkpoint.
+    /// restored from a checkpoint that has state of the writer. The default drops the state.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -366,11 +367,11 @@ pub struct WriterContext<'a> {
 }
 
 impl WriterContext<'_> {
-    /// Returns the event time of the record in milliseconds since 1970; `None` where the stream has no event times.
+    /// Returns the event time of the record in milliseconds since 1970; `None` if the record has none.
     pub fn timestamp(&self) -> Option<i64> {
         self.timestamp
     }
-    /// Returns the newest watermark in milliseconds since 1970; `None` before the first one.
+    /// Returns the newest watermark in milliseconds since 1970; `None` before the first one of this attempt, also after a restore.
     pub fn current_watermark(&self) -> Option<i64> {
         self.watermark
     }

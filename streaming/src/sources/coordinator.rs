@@ -226,7 +226,8 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         self.shared.options.get(key).map(String::as_str)
     }
 
-    /// Returns the subtasks whose readers have registered and have not been sent [`SplitEnumeratorContext::no_more_splits`].
+    /// Returns the subtasks, in ascending order, whose readers have registered and have not been sent
+    /// [`SplitEnumeratorContext::no_more_splits`]. A failed reader counts until its successor registers or a new enumerator is created.
     pub fn registered_readers(&self) -> Vec<u32> {
         let state = self.shared.lock();
         let open = state.readers.iter().filter(|(_, reader)| !reader.over);

@@ -26,7 +26,7 @@ use storage::{
 pub struct FileSplit {
     /// Absolute path of a local file, or URI of a remote one.
     pub path: PathBuf,
-    /// Start of the range: offset in the file in bytes, inclusive.
+    /// Start of the range: offset in the file in bytes, inclusive. In a reader's snapshot it is the offset of the first line not emitted.
     pub start: u64,
     /// End of the range: offset in the file in bytes, exclusive.
     pub end: u64,

@@ -51,8 +51,8 @@ impl<T: Record> ReaderOutput<T> {
         self.collect_at(record, NO_TIME);
     }
 
-    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970. A watermark strategy that has a timestamp
-    /// assigner replaces the time by the assigner's.
+    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy
+    /// that has a timestamp assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         if self.times.is_none() {
@@ -77,7 +77,7 @@ impl<T: Record> ReaderOutput<T> {
     }
 
     /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
-    /// split's last record was emitted.
+    /// split's last record was emitted. Does nothing for an unknown split.
     pub fn release_split(&mut self, id: &str) {
         self.pass_pending();
         self.do_or_leave(Left::Release(id.to_owned()));
@@ -244,8 +244,8 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push(record, NO_TIME);
     }
 
-    /// Emits a record of the split with its event time, in milliseconds since 1970. A watermark strategy that has a timestamp assigner
-    /// replaces the time by the assigner's.
+    /// Emits a record of the split with its event time, in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy that has a
+    /// timestamp assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         self.out.push(record, timestamp);
@@ -315,8 +315,8 @@ impl<'a> ReaderContext<'a> {
     }
 
     /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for the
-    /// message that there are no more. The request is sent when the call of the reader returns. Does nothing if the source has no
-    /// enumerator.
+    /// message that there are no more. Each call makes one request, which is sent when the call of the reader returns. Does nothing if the
+    /// source has no enumerator.
     pub fn request_splits(&mut self) {
         self.requests.messages.push(FromReader::Request);
     }
@@ -328,8 +328,8 @@ impl<'a> ReaderContext<'a> {
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
-    /// ticket are kept. The result is an error also if the work panics, or if 4,096 calls of the task are unanswered. Work that is not done
-    /// when the task ends is dropped.
+    /// ticket are kept. Results of several calls may come in any order. The result is an error also if the work panics, or if 4,096 calls
+    /// of the task are unanswered. Work that is not done when the task ends is dropped.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
@@ -366,8 +366,8 @@ impl<'a> ReaderContext<'a> {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns an existing folder for the task's temporary files. Other tasks of the process may use it too: file names should contain
-    /// the subtask.
+    /// Returns an existing folder for the task's temporary files. Other tasks on the TaskManager use it too, also those of other jobs: file
+    /// names should contain job, operator and subtask. It is deleted when the TaskManager ends, not at the end of the task.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }

@@ -230,11 +230,11 @@ pub trait Source: Send + 'static {
         restored: Option<<Self::Enumerator as SplitEnumerator>::Checkpoint>,
     ) -> Result<Self::Enumerator, BoxError>;
 
-    /// Creates the reader of one subtask, each time the subtask is deployed. The splits of a snapshot are passed afterwards, to
-    /// [`SourceReader::add_splits`].
+    /// Creates the reader of one subtask, each time the subtask is deployed, on the task's thread. The splits of a snapshot are passed
+    /// afterwards, to [`SourceReader::add_splits`].
     ///
     /// # Errors
-    /// The task fails with the returned error.
+    /// The task fails with the returned error, as with that of [`SourceReader::start`].
     fn create_reader(&self, context: &OperatorContext) -> Result<Self::Reader, BoxError>;
 }
 
@@ -273,7 +273,8 @@ pub trait SplitEnumerator: Send + 'static {
         Ok(())
     }
     /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader has restored from a snapshot, which
-    /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask.
+    /// must not be assigned again. Called once per execution attempt; from this call on splits can be assigned to the subtask. A subtask
+    /// that had read everything in the restored checkpoint does not register.
     ///
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
@@ -293,7 +294,7 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
-    /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
+    /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`]. Drops it by default.
     ///
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
@@ -307,8 +308,8 @@ pub trait SplitEnumerator: Send + 'static {
     /// A returned error fails the checkpoint and the source: the restart strategy decides what follows; where none is configured, the job
     /// fails.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
-    /// Records that a checkpoint is complete on all subtasks and coordinators: what it contains can be acknowledged to the source's
-    /// system.
+    /// Records that a checkpoint, or the savepoint of a stop, is complete on all subtasks and coordinators: what it contains can be
+    /// acknowledged to the source's system. May be called twice for one checkpoint. Does nothing by default.
     ///
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
@@ -316,7 +317,7 @@ pub trait SplitEnumerator: Send + 'static {
         Ok(())
     }
     /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, or after
-    /// [`SplitEnumerator::start`] failed. No other method is called afterwards.
+    /// [`SplitEnumerator::start`] failed or a method panicked. No other method is called afterwards. Not called if the process is killed.
     fn close(&mut self) {}
 }
 
@@ -358,9 +359,10 @@ pub trait SourceReader: Send + 'static {
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
     /// Records that the enumerator has no more splits and no more events for this subtask, so that the reader may end once its
-    /// splits are read. Without an enumerator, called once at the start.
+    /// splits are read. Without an enumerator, called once at the start. Also called, instead of [`SourceReader::start`], if the subtask
+    /// had read everything in the restored checkpoint.
     fn no_more_splits(&mut self);
-    /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
+    /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`]. Drops it by default.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -371,7 +373,8 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket. The reader is polled afterwards.
+    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket; an error is the reason, as text, why there is
+    /// none. The reader is polled afterwards. Drops the result by default.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -383,13 +386,15 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted. Called
-    /// between two polls. A split that is left out is not read again after a restore.
+    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted. Called for
+    /// each checkpoint and savepoint, between two polls, and also after the reader has ended. A split that is left out is not read again
+    /// after a restore.
     ///
     /// # Errors
     /// The task fails with the returned error.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Vec<Self::Split>, BoxError>;
-    /// Records that a checkpoint is complete everywhere: input read before it can be acknowledged to the source's system.
+    /// Records that a checkpoint, or the savepoint of a stop, is complete everywhere: input read before it can be acknowledged to the
+    /// source's system. May be called twice for one checkpoint. Does nothing by default.
     ///
     /// # Errors
     /// A returned error fails the task.

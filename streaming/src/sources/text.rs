@@ -182,7 +182,9 @@ enum Turn {
     Waiting,
 }
 
-/// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none.
+/// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none. A file that cannot
+/// be opened or read, a line that is no record and a line longer than 256 MiB fail the task with `TaskError::Io`; a file that has become
+/// shorter or is no file any more fails the job with `TaskError::Input`.
 #[derive(Debug)]
 pub struct FileReader<T> {
     splits: VecDeque<FileSplit>,

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
 /// fails the task. For keyed state the restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others
-/// fail the job.
+/// fail the job. An error of the state of a subtask (`read_operator_state`) counts as an error of user code.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
@@ -81,7 +81,7 @@ pub enum StateError {
 /// A read of keys from the backend's storage, which the backend wants to have done. The caller runs the future outside of the task's
 /// thread and passes its result with the ticket to [`StateBackend::arrived`].
 pub struct Fetch {
-    /// Identifies the read among those of this backend that are under way.
+    /// Identifies the read among those of this backend that are under way. Never `u32::MAX`, which the caller uses itself.
     pub ticket: u32,
     /// The read; an error is the storage's text. The bytes are opaque to the caller.
     pub read: BoxFuture<'static, Result<Vec<u8>, String>>,
@@ -112,7 +112,7 @@ pub trait Free<K, V> {
     fn insert(self, key: K, state: V);
 }
 
-/// The arguments with which a snapshot is begun that may contain changes only.
+/// The arguments of [`StateBackend::begin_incremental`], with which a snapshot is begun that may contain changes only.
 #[derive(Clone, Copy)]
 pub struct Incremental<'a> {
     /// The number of the snapshot's checkpoint.
@@ -130,7 +130,8 @@ pub struct Incremental<'a> {
 pub enum SnapshotKind {
     /// It contains all state.
     Full,
-    /// It contains what has changed since an earlier one, on top of which it is restored.
+    /// It contains what has changed since an earlier one, on top of which it is restored: keys with their present state, and keys that
+    /// were removed.
     Changes {
         /// The number of the complete checkpoint with the earlier snapshot.
         base: u64,
@@ -261,9 +262,9 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         false
     }
 
-    /// Begins a snapshot as [`StateBackend::begin_snapshot`] does, of all state or of what has changed since a complete checkpoint. A key
-    /// without rows in it was removed. `None`: the backend cannot, and the caller writes the snapshot at once. By default the snapshot is
-    /// a full one.
+    /// Begins a snapshot as [`StateBackend::begin_snapshot`] does, of all state or, if the backend chooses so, of what has changed since a
+    /// complete checkpoint. A key without rows in it was removed. `None`: the backend cannot, and the caller writes the snapshot at once.
+    /// By default the snapshot is a full one.
     fn begin_incremental(&mut self, incremental: &Incremental<'_>) -> Option<SnapshotKind> {
         let Incremental { head, .. } = incremental;
         self.begin_snapshot(head, head).then_some(SnapshotKind::Full)
@@ -295,8 +296,9 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         false
     }
 
-    /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call until it gets `None`, and
-    /// calls no other method before: so the backend is emptied without having all entries in memory twice.
+    /// Removes some of the entries and returns them; `None` if no entry is left. Called at the end of bounded input, once no snapshot is
+    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and calls no other
+    /// method before: so the backend is emptied without having all entries in memory twice.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the entries.

@@ -119,7 +119,8 @@ impl Drop for Full {
     }
 }
 
-/// A slice of the work on the snapshots of a chain's operators: how much to write, and the chunks that became full.
+/// A slice of the work on the snapshots of a chain's operators: how much to write, and the chunks that became full. A task makes one after
+/// each step while a snapshot is being written, and hands it to its operators in turn, which count their work in it.
 ///
 /// Work is counted in bytes and not in time, so that a simulated run does the same work every time: 128 KiB take about 0.1 ms.
 #[derive(derive_more::Debug)]

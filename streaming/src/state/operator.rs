@@ -161,7 +161,8 @@ pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, Stat
 }
 
 /// Returns a subtask's share of the state in `snapshots`, which [`write_operator_state`] wrote for all former subtasks,
-/// in the order of their indices. A field that the program no longer declares is dropped.
+/// in the order of their indices. A field that the program no longer declares is dropped, a new one is empty. Without snapshots the state
+/// is empty.
 ///
 /// # Errors
 /// Fails with [`StateError::Codec`] if the bytes are not such a snapshot, [`StateError::Schema`] if a field has another kind or type now.

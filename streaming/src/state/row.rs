@@ -97,7 +97,7 @@ pub trait StateField: Sized + Send + 'static {
 
 /// A value that a backend can store per key: a struct of state, or the value of a fold ([`Single`]).
 pub trait Kept: Sized + Send + 'static {
-    /// Returns true if the value is empty, so that the backend can remove the key.
+    /// Returns true if the value is empty: the operator then removes the key after the function's call, and a restore leaves it out.
     fn holds_nothing(&self) -> bool;
     /// Appends all rows (encoded entries of fields) of the value to `rows`; the value is not changed.
     fn write(&self, rows: &mut RowWriter);

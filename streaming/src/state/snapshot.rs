@@ -26,8 +26,8 @@ const IN_GROUPS: u8 = 2;
 /// The byte after the last entry.
 pub(crate) const END: u8 = 0;
 
-/// Returns a snapshot of the backend's state of all key groups that `groups` owns, group by group. `fields` are the fields that the
-/// backend's values have.
+/// Returns a full snapshot, in one piece, of the backend's state of all key groups that `groups` owns, group by group. `fields` are the
+/// fields that the backend's values have. For backends that cannot write a snapshot in slices; the backend is not changed.
 ///
 /// # Errors
 /// Fails with the backend's error if it cannot read its entries, with [`StateError::Codec`] if a value cannot be encoded.
@@ -79,7 +79,8 @@ pub(super) fn write_entry<K: Key>(
 }
 
 /// Restores the snapshots in `bytes`, which follow each other, into a backend: those keys whose groups `groups` owns; other keys are
-/// passed over. `fields` are the fields that the backend's values have. After an error the backend may hold a part of the state.
+/// passed over. A snapshot of changes, which must come after the one that it builds on, replaces and removes keys. `fields` are the fields
+/// that the backend's values have; other fields in a snapshot are dropped. After an error the backend may hold a part of the state.
 ///
 /// # Errors
 /// Fails with [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was

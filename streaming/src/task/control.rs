@@ -25,7 +25,8 @@ pub trait TaskObserver: Send + Sync {
     /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked: the method
     /// may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
-    /// Takes the report that a task was cancelled or failed from outside, once per task. If the task has not ended within
+    /// Takes the report that a task was cancelled or failed from outside, once per task; not called if the task ends by itself. Called on
+    /// the thread that stops the task, without the lock on its state, and must not block. If the task has not ended within
     /// `task.cancellation.timeout`, the observer must end the program host.
     fn stopping(&self, task: &Arc<TaskControl>);
 }
@@ -59,7 +60,7 @@ struct State {
 
 impl TaskControl {
     /// Creates the handle of a task in state DEPLOYING, with an empty memory account, and reports that state to the observer. Starts no
-    /// thread.
+    /// thread: [`start`](super::start) does.
     pub fn new(
         attempt: ExecutionAttemptId,
         name: String,
@@ -105,7 +106,8 @@ impl TaskControl {
     pub fn state(&self) -> ExecutionState {
         lock(&self.state).state
     }
-    /// Returns true if the task was cancelled, or failed from outside by [`TaskControl::fail`]. Its code may still run.
+    /// Returns true if the task was cancelled, or failed from outside by [`TaskControl::fail`]; never false again after that. Its code may
+    /// still run. False for a task that has ended by itself.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -160,8 +162,8 @@ impl TaskControl {
     }
 
     /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end. Returns at once; interrupts the running step. Does nothing if the task has ended, is CANCELING,
-    /// or was failed before.
+    /// if it is cancelled before its end. Returns at once; interrupts the running step. The task's state stays what it is, and none is
+    /// reported, until its code has returned. Does nothing if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -212,7 +214,8 @@ impl TaskControl {
         self.owed.give();
     }
 
-    /// Reports the state RUNNING to the observer again, so that it reads newer counters. Does nothing in other states.
+    /// Reports the state RUNNING to the observer again, so that it reads newer counters. Does nothing in other states. Called by the host
+    /// once a second if counters have changed, and by the task when all of its data was read and has left it.
     pub fn tell_again(&self) {
         let state = lock(&self.state);
         if state.state == ExecutionState::Running {

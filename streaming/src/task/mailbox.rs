@@ -41,8 +41,9 @@ struct Waiting {
     timers_made: u64,
 }
 
-/// The error of a mailbox that has reached [`MAIL_MAX`] or [`UPCALLS_MAX`]: the mail or upcall was not taken. A host fails a task whose
-/// mail is refused, because the task must not miss it.
+/// The error of [`Mailbox::post`] at [`MAIL_MAX`] waiting mails, and of [`Mailbox::begin_upcall`] at [`UPCALLS_MAX`] upcalls without a
+/// reply: the mail or upcall was not taken. A host fails a task whose mail is refused, because the task must not miss it; the reply of a
+/// refused upcall is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the task's mailbox is full")]
 pub struct MailboxFull;

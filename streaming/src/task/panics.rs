@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Runs user code and catches its panic. The first call in the process installs a panic hook, which records the place and calls the
-/// previous hook.
+/// previous hook, so that panics are still printed. An abort, such as that of a stack overflow, cannot be caught.
 ///
 /// # Errors
 /// Returns the panic's message and place, as `message (at file:line:column)`.

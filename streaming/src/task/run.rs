@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// The number of records that a task passes to [`Subtask::step`]: about so many are processed before mail and cancellation are looked at,
-/// unless the step is interrupted earlier.
+/// The number of records that a task passes to [`Subtask::step`]: about so many are processed before mail, timers and cancellation are
+/// looked at, unless the step is interrupted earlier. With a buffer timeout of 0 the subtask takes one record at a time all the same.
 pub const STEP_RECORDS: usize = 4096;
 
 /// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them
@@ -28,8 +28,8 @@ const STEPS_PER_WAKE: u32 = 8;
 /// Maximum time for which a call of a function waits for room before it asks again, and looks at timers that have become due meanwhile.
 const ROOM_WITHIN: Duration = Duration::from_millis(10);
 
-/// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread;
-/// dropped without a call if the task was stopped before it began or gets no thread.
+/// A function that creates the subtask: opens its ports and clones the program's functions. Called once, on the task's own thread; an
+/// error or a panic of it ends the task as FAILED. Dropped without a call if the task was stopped before it began or gets no thread.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
 /// Starts the thread of a task, which runs the task to its end: it creates, opens, steps, and closes or disposes of the subtask. Returns

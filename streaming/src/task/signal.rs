@@ -39,7 +39,7 @@ impl TaskSignal {
         self.0.thread.get().is_some_and(|own| own.id() == std::thread::current().id())
     }
 
-    /// Raises the signal: wakes the task, or makes its next wait return at once. Never blocks.
+    /// Raises the signal: wakes the task, or makes its next wait return at once; a running step goes on. Never blocks.
     pub fn raise(&self) {
         // The swap is ordered against the waiter's swap: either the waiter sees `raised`, or this thread sees the waiter's.
         if !self.0.raised.swap(true, Ordering::AcqRel)
@@ -77,7 +77,8 @@ impl TaskSignal {
         self.0.raised.swap(false, Ordering::AcqRel)
     }
 
-    /// Parks the calling thread, which must be the bound one, until the signal is raised, and lowers the signal.
+    /// Parks the calling thread, which must be the bound one, until the signal is raised, however long that takes, and lowers the signal.
+    /// Returns at once if it is raised already.
     pub fn wait(&self) {
         // User code may have used up the thread's park token, or left one: only the flag counts.
         while !self.take() {

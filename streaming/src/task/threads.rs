@@ -3,7 +3,7 @@
 
 use std::{io, thread::JoinHandle};
 
-/// Stack size of a task's thread in bytes: 1 MiB. Only pages that are touched become resident.
+/// Stack size of a task's thread in bytes: 1 MiB. Only pages that are touched become resident. Code that needs more aborts the process.
 pub const STACK_BYTES: usize = 1 << 20;
 
 /// Starts a thread with that name and a stack of `stack_bytes`, which calls `run` once. Zero bytes in the name become spaces. When the

@@ -21,8 +21,9 @@ use tokio::{runtime::Handle, task::AbortHandle};
 /// Carries what the tasks of a program host send: events to the coordinators of their operators, and snapshots to the checkpoint storage
 /// and the JobMaster. The host implements it, [`Upcalls`] calls it. No method blocks.
 pub trait OperatorEvents: Send + Sync {
-    /// Returns a future that sends an event to an operator's coordinator. Its result is the answer, or the reason, as text, why there is
-    /// none. A task's next event is sent only after this future has completed, so that events arrive in order.
+    /// Returns a future that sends an event to an operator's coordinator, which must get it once at most: an event that may have arrived
+    /// is not sent again. Its result is the answer, or the reason, as text, why there is none. A task's next event is sent only after this
+    /// future has completed, so that events arrive in order.
     fn send(
         &self,
         from: ExecutionAttemptId,
@@ -64,8 +65,8 @@ pub trait OperatorEvents: Send + Sync {
     /// Takes the report that an attempt has ended and sends nothing more; the chunks that it has handed over and not acknowledged are
     /// dropped. Does nothing by default.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
-    /// Takes the attempt's complete part of a checkpoint. Stores the snapshot in the background, and then tells the JobMaster that it is
-    /// stored, or why it cannot be.
+    /// Takes the attempt's complete part of a checkpoint; returns at once. Stores the snapshot in the background, and then tells the
+    /// JobMaster that it is stored, or why it cannot be, for which the checkpoint is aborted. Not called again for the same checkpoint.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
 

@@ -13,7 +13,8 @@ use std::{
 /// A receiver of a task's output, such as the input of another task or a connection, that may sleep although work is waiting for it: the
 /// task puts its wake-up off to the end of a few steps.
 pub trait Sleeper: Send + Sync {
-    /// Wakes the receiver if it sleeps and has work. Never blocks.
+    /// Wakes the receiver if it sleeps and has work. Never blocks. Called after at most eight steps of the task, before the task parks and
+    /// at its end; during a long step by the host, on another thread. May be called more often than needed.
     fn wake(&self);
 }
 

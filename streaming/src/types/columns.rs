@@ -107,7 +107,7 @@ pub fn write_variants(variants: impl Iterator<Item = u64> + Clone, out: &mut Vec
 /// Reads a column of `count` variant numbers that [`write_variants`] wrote. Does not check that the enum has these variants.
 ///
 /// # Errors
-/// Fails when the bytes are not such a column.
+/// Fails with [`CodecError::Truncated`] or [`CodecError::Invalid`] when the bytes are not such a column.
 #[doc(hidden)]
 pub fn read_variants(count: usize, input: &mut Reader<'_>) -> Result<Vec<u64>, CodecError> {
     Ok(read_numbers(count, 1, input)?.map(|variant| variant))

@@ -178,7 +178,7 @@ pub trait FlottType: Sized + Send + 'static {
     {
         values.for_each(|value| value.encode(out));
     }
-    /// Decodes `count` values that [`FlottType::encode_column`] encoded.
+    /// Decodes `count` values that [`FlottType::encode_column`] encoded; fails as [`FlottType::decode`] does.
     #[doc(hidden)]
     fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
         Self::decode_vec(count, input)
@@ -192,7 +192,7 @@ pub trait FlottType: Sized + Send + 'static {
     {
         lists.for_each(|list| list.encode(out));
     }
-    /// Decodes `count` lists that [`FlottType::encode_lists`] encoded for the same element type.
+    /// Decodes `count` lists that [`FlottType::encode_lists`] encoded for the same element type; fails as [`FlottType::decode`] does.
     #[doc(hidden)]
     fn decode_lists(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<Self>>, CodecError> {
         Vec::decode_vec(count, input)

@@ -10,7 +10,7 @@ pub struct CollectRequest {
     /// Number of the first line to return, from 0. In an unbounded job this also drops stored chunks that end before the line: they
     /// cannot be requested again.
     pub offset: u64,
-    /// Number of bytes of lines from which on the answer gets no further line. The first line is returned whatever its size.
+    /// Number of bytes of lines from which on the answer gets no further line. The first line is returned whatever its size, also with 0.
     pub max_bytes: u64,
 }
 
@@ -35,12 +35,13 @@ impl CollectRequest {
 /// The answer of a [`CollectCoordinator`](super::CollectCoordinator) to a [`CollectRequest`]: lines of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectChunk {
-    /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.
+    /// Number of the first line returned, from 0; if none is returned, of the next one. Greater than the requested one if earlier lines
+    /// were dropped.
     pub offset: u64,
     /// The lines without their line ends, of one stored chunk at most. Empty if no line is available yet, or, with `end`, if there
     /// are no more.
     pub lines: Vec<Vec<u8>>,
-    /// True if the result ends after these lines, because the job has finished.
+    /// True if the result ends after these lines, because the job has finished. Stays false for a job that fails or is cancelled.
     pub end: bool,
 }
 

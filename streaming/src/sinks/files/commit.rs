@@ -21,7 +21,8 @@ use storage::{
 const AT_ONCE: usize = 16;
 
 /// A file of a [`FileSink`](super::FileSink) that is written to its end under a hidden name (on S3: as an unfinished upload) and
-/// waits for the commit that gives it its final name.
+/// waits for the commit that gives it its final name: folder, hidden and final name, length, and which subtask wrote it on which machine.
+/// [`PartWriter`](super::PartWriter) makes it; it is in checkpoints until [`PartCommitter`] has published it.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct PendingPart {

@@ -82,7 +82,7 @@ impl RollingPolicy {
         Self { max_part_bytes, ..self }
     }
     /// Returns the policy that ends a part at this age, counted from its first record (60 s by default), whether further records
-    /// come or not.
+    /// come or not. With zero a part ends as soon as the task looks at its timers.
     pub fn rollover_interval(self, interval: Duration) -> Self {
         Self { rollover_interval: Some(interval), ..self }
     }

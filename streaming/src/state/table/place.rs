@@ -10,7 +10,8 @@ use hashbrown::hash_table::{OccupiedEntry, VacantEntry};
 /// The place of a key in a table.
 pub(crate) type PlaceInTable<'a, K, V> = Place<Occupied<'a, K, V>, Vacant<'a, K, V>>;
 
-/// The place of a key that has state in a [`Table`](crate::state::Table).
+/// The place of a key that has state in a [`Table`](crate::state::Table), which the table's `place` returns: gives access to key and state,
+/// and removes them.
 #[derive(Debug)]
 pub struct Occupied<'a, K, V> {
     pub(super) entry: OccupiedEntry<'a, (K, V)>,
