@@ -65,7 +65,8 @@ async fn measure(
         "incremental_" => "execution.checkpointing.incremental: true\n",
         _ => "",
     };
-    eprintln!("checkpoint_cpu: {prefix}{} s after {} s", cli.seconds, cli.warm_up_s);
+    let side = prefix.trim_end_matches('_');
+    eprintln!("checkpoint_cpu: {side} {} s after {} s", cli.seconds, cli.warm_up_s);
     let job = StateJob::start(flink, 1, 2, more).await?;
     tokio::time::sleep(Duration::from_secs(cli.warm_up_s)).await;
     let (before, cpu_before) = (job.checkpoints().await?.completed(), cpu(&job)?);

@@ -40,6 +40,20 @@ const MOST_BYTES: usize = 1 << 20;
 /// The pause after which a task looks again whether chunks of its snapshots are stored.
 const STORED_AFTER: Duration = Duration::from_millis(1);
 
+impl ChainShared {
+    /// Returns the job's buffer timeout. A part of a millisecond does not count.
+    fn buffer_timeout_ms(&self) -> Result<u64, TaskError> {
+        let timeout = self.duration_option(&BUFFER_TIMEOUT, BUFFER_TIMEOUT_DEFAULT)?;
+        Ok(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the minimum time in milliseconds between two flushes of a task that runs out of input. A source that emits less than a
+    /// batch in that time need not be woken in between.
+    pub(crate) fn linger_ms(&self) -> Result<u64, TaskError> {
+        Ok(self.buffer_timeout_ms()?.min(LINGER_MS))
+    }
+}
+
 /// The subtask of a chain: the [`Subtask`] that steps the chain's head, sends partly filled batches after the buffer timeout, and
 /// acknowledges checkpoints. A panic of user code is returned as [`TaskError::Panicked`]. After any error no user code runs but that of
 /// `dispose`: a step does nothing and returns [`Progress::Finished`], and mail is dropped.
@@ -91,11 +105,10 @@ impl ChainTask {
         }
     }
 
-    /// Sets the times that follow from the job's options. A part of a millisecond does not count.
+    /// Sets the times that follow from the job's options.
     fn read_options(&mut self) -> Result<(), TaskError> {
-        let timeout = self.shared.duration_option(&BUFFER_TIMEOUT, BUFFER_TIMEOUT_DEFAULT)?;
-        self.buffer_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.linger_ms = self.buffer_timeout_ms.min(LINGER_MS);
+        self.buffer_timeout_ms = self.shared.buffer_timeout_ms()?;
+        self.linger_ms = self.shared.linger_ms()?;
         self.shared.interrupt.set_longest_step(self.buffer_timeout_ms);
         Ok(())
     }

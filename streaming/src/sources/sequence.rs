@@ -100,7 +100,8 @@ impl SequenceSource {
 
     /// Limits the source to `per_second` numbers a second over all subtasks together. A subtask that was held up for less than a
     /// minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's clock is set back, the
-    /// subtask goes on at the rate from then on and makes up for nothing. The build fails if `per_second` is not finite and above 0.
+    /// subtask goes on at the rate from then on and makes up for nothing. Numbers come in groups: what has come due in 5 ms (in
+    /// the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if `per_second` is not finite and above 0.
     pub fn with_rate(mut self, per_second: f64) -> Self {
         self.per_second = Some(per_second);
         self
@@ -142,12 +143,14 @@ impl Source for SequenceSource {
     }
     fn create_reader(&self, context: &OperatorContext) -> Result<SequenceReader, BoxError> {
         self.check()?;
+        let linger_ms = context.shared().linger_ms()?;
         Ok(SequenceReader {
             source: self.clone(),
             splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
             restored: false,
             schedule: self.per_second.map(|per_second| {
-                Schedule::new(per_second / 1_000.0 / f64::from(context.parallelism()))
+                let per_ms = per_second / 1_000.0 / f64::from(context.parallelism());
+                Schedule::new(per_ms, linger_ms)
             }),
         })
     }
@@ -166,7 +169,7 @@ pub struct SequenceReader {
 }
 
 impl SequenceReader {
-    /// Returns how many numbers may be emitted now, and the time until the next one is due if none may (1 ms to 60 s).
+    /// Returns how many numbers may be emitted now, and the time to wait if none may (1 ms to 60 s).
     fn allowed(&mut self, context: &ReaderContext<'_>) -> (u64, Duration) {
         match &mut self.schedule {
             Some(schedule) => schedule.allowed(context.now_unix_ms()),
@@ -175,6 +178,8 @@ impl SequenceReader {
     }
 }
 
+/// Records of a full batch.
+const BATCH: f64 = 1_024.0;
 /// Time in milliseconds that the next number may be overdue: a source that was held up for less makes up for it. With more, the
 /// clock was set forward, or so much is due that the rate means nothing any more.
 const LAG_MAX_MS: u64 = 60_000;
@@ -183,6 +188,9 @@ const LAG_MAX_MS: u64 = 60_000;
 #[derive(Debug)]
 struct Schedule {
     per_ms: f64,
+    /// The shortest wait in milliseconds: the time in which a batch comes together, at most that for which a task keeps its output. To
+    /// be woken for each of 2.5 numbers per millisecond takes more CPU than all else that a task does with them.
+    wait_ms: u64,
     /// The clock's time when the schedule began, in milliseconds since 1970.
     began_ms: u64,
     /// The clock's time at the last look.
@@ -192,16 +200,18 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(per_ms: f64) -> Self {
-        Self { per_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
+    fn new(per_ms: f64, linger_ms: u64) -> Self {
+        // `as` saturates, which small rates reach.
+        let wait_ms = ((BATCH / per_ms) as u64).min(linger_ms).max(1);
+        Self { per_ms, wait_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
     }
 
     fn begin(&mut self, now_ms: u64) {
         (self.began_ms, self.seen_ms, self.emitted) = (now_ms, now_ms, 0);
     }
 
-    /// Returns how many numbers may be emitted at `now_ms`, and the time until the next one is due if none may (1 ms to 60 s). A
-    /// schedule that the clock has jumped away from begins anew: without that, a clock that is set back by an hour would stop
+    /// Returns how many numbers may be emitted at `now_ms`, and the time to wait if none may, until the next one is due at
+    /// least (1 ms to 60 s). A schedule that the clock has jumped away from begins anew: without that, a clock that is set back by an hour would stop
     /// the numbers for an hour, and a clock that is set forward by an hour would make an hour's numbers due at once.
     fn allowed(&mut self, now_ms: u64) -> (u64, Duration) {
         let due_ms = self.began_ms.saturating_add(self.next_ms());
@@ -212,7 +222,7 @@ impl Schedule {
         self.seen_ms = now_ms;
         // The first number is due at once. `as` saturates, which huge rates reach.
         let due = ((elapsed_ms as f64 * self.per_ms) as u64).saturating_add(1);
-        let wait = self.next_ms().saturating_sub(elapsed_ms).clamp(1, 60_000);
+        let wait = self.next_ms().saturating_sub(elapsed_ms).clamp(self.wait_ms, 60_000);
         (due.saturating_sub(self.emitted), Duration::from_millis(wait))
     }
 
@@ -311,7 +321,7 @@ mod tests {
         const HOUR_MS: u64 = 3_600_000;
         // Numbers per millisecond, and in the ten seconds between two settings of the clock.
         for (per_ms, in_10_s) in [(0.1, 1_000), (0.000_5, 5), (100.0, 1_000_000)] {
-            let mut schedule = Schedule::new(per_ms);
+            let mut schedule = Schedule::new(per_ms, 1);
             let at_once = per_ms as u64 + 1;
             for from_ms in [5 * HOUR_MS, 4 * HOUR_MS, 6 * HOUR_MS] {
                 let sum = emitted(&mut schedule, from_ms, 10_000);
@@ -322,8 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn a_source_is_woken_for_a_batch_or_when_its_task_sends_what_it_keeps() {
+        // Numbers per millisecond, the time for which the task keeps its output, and the wait behind the first number.
+        for (per_ms, linger_ms, wait_ms) in
+            [(2.5, 5, 5), (2.5, 2, 2), (2.5, 0, 1), (400.0, 5, 2), (5_000.0, 5, 1), (0.01, 5, 100)]
+        {
+            let mut schedule = Schedule::new(per_ms, linger_ms);
+            schedule.begin(1_000);
+            assert_eq!(emitted(&mut schedule, 1_000, 1), 1);
+            let wait = Duration::from_millis(wait_ms);
+            assert_eq!(schedule.allowed(1_000), (0, wait), "{per_ms} per ms");
+        }
+    }
+
+    #[test]
     fn the_greatest_rate_makes_all_numbers_due() {
-        let mut schedule = Schedule::new(f64::MAX);
+        let mut schedule = Schedule::new(f64::MAX, 1);
         schedule.begin(1_000);
         assert_eq!(schedule.allowed(1_000).0, 1);
         assert_eq!(schedule.allowed(1_001).0, u64::MAX);
@@ -331,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_short_delay_is_made_up_for_and_a_long_one_is_not() {
-        let mut schedule = Schedule::new(0.1);
+        let mut schedule = Schedule::new(0.1, 1);
         schedule.begin(1_000);
         assert_eq!(emitted(&mut schedule, 1_000, 1), 1);
         assert_eq!(emitted(&mut schedule, 60_000, 1), 5_900);
