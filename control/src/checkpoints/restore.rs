@@ -64,8 +64,9 @@ pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &Job
         .any(|saved| saved.subtasks.len() != vertex.parallelism as usize)
 }
 
-/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of
-/// all subtasks and the states of the coordinators. A subtask without a part counts as one without state.
+/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of all subtasks
+/// and the states of the coordinators. A subtask without a part counts as one without state that has not reached the end of its data.
+/// Stores nothing.
 pub fn assemble(
     exec: &ExecutionGraph,
     (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),
@@ -191,8 +192,8 @@ impl Choice {
     }
 }
 
-/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint in which the
-/// subtask takes no part. Its `ended` is true if the subtask had reached the end of its data.
+/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint in which the subtask takes no
+/// part. It has no states if the checkpoint has none of it. Its `ended` is true if the subtask had reached the end of its data.
 pub fn part_of(
     metadata: &CheckpointMetadata,
     exec: &ExecutionGraph,

@@ -4,7 +4,8 @@
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age.
+/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age. [`EndedJobs`] names the
+/// jobs over a limit; the Dispatcher deletes what is stored of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first: its stored result and
@@ -25,11 +26,13 @@ pub struct EndedJob {
     pub status: JobStatus,
     /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// Size of the job's stored details in bytes; 0 if none are stored.
+    /// Size of the job's stored details in bytes; 0 if none are stored, because storing them failed or they were deleted for
+    /// `details_bytes_max`.
     pub details_bytes: u64,
 }
 
-/// The ended jobs that a Dispatcher remembers. Their ids are refused for new submissions until they are forgotten.
+/// The ended jobs that a Dispatcher remembers, those of earlier leaders that recovery found included. Their ids are refused for new
+/// submissions until they are forgotten. Deletes nothing itself.
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,

@@ -10,8 +10,8 @@ const ENDED_MAX: usize = 256;
 /// the client chose for it.
 pub type OperationKey = (Option<JobId>, TriggerId);
 
-/// The operations that clients have triggered and may ask about, of one leadership: those that run, and the newest 256 that
-/// have ended.
+/// The operations that clients have triggered and may ask about, of one leadership: those that run (without a bound), and the 256 that
+/// ended last. Kept in memory only: the next leader knows none of them.
 #[derive(Debug, Default)]
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
@@ -21,8 +21,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Adds an operation as running. Returns false, without a change, if its key is known already, running or ended; the caller
-    /// must not begin the operation a second time then.
+    /// Adds an operation as running and returns true. Returns false, without a change, if its key is known already, running or ended; the
+    /// caller must not begin the operation a second time then.
     pub fn begin(&mut self, key: OperationKey) -> bool {
         if self.known.contains_key(&key) {
             return false;

@@ -16,7 +16,8 @@ pub(super) enum Recovery {
     Done,
 }
 
-/// The content of the log of a job that an earlier Dispatcher left, as the caller has read it.
+/// The content of the log of a job that an earlier Dispatcher left, as the Dispatcher's recovery has read it, for [`JobTable::recovered`].
+/// A log that can't be read because the store fails is none of these: the caller reads it again.
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// The job has not ended, and this Dispatcher owns it now.
