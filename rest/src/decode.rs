@@ -24,8 +24,8 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// The decoded and checked request to `POST /jars/:jarid/run` or `…/plan`, which runs an uploaded program or builds its
-/// graph.
+/// The decoded and checked request to `POST /jars/:jarid/run` or `…/plan`, which runs an uploaded program or builds its graph. Made by
+/// [`program_request`]; which program is meant is not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job to build, from the request or from `pipeline.entry` among its options; `None`: the only
@@ -36,8 +36,8 @@ pub struct ProgramRequest {
     /// Default parallelism of the job, 1 to 32,768; `None`: `parallelism.default` of the job's options, or else of the
     /// cluster's.
     pub parallelism: Option<u32>,
-    /// Job id that the client chose, in the request or by `pipeline.job-id` among its options; `None`: the Dispatcher draws
-    /// one.
+    /// Job id that the client chose, in the request or by `pipeline.job-id` among its options; `None`: the Dispatcher draws one. A plan
+    /// ignores it.
     pub job_id: Option<JobId>,
     /// Options of this job by key, which override the cluster's; none is an option that only the cluster's processes or
     /// clients read. Unknown keys and wrong values are not refused here, but when the job is submitted. The fields about a
@@ -140,9 +140,9 @@ pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     })
 }
 
-/// Decodes the body of `POST /jobs/:jobid/checkpoints`; an empty body counts as one without fields. Returns the id that the
-/// client chose for the operation; `None`: one is drawn. `CONFIGURED`, `FULL`, `INCREMENTAL` and an absent type mean the
-/// one type that there is. Returns status 400 for another type or malformed fields. Begins nothing.
+/// Decodes the body of `POST /jobs/:jobid/checkpoints`; an empty body counts as one without fields. Returns the id that the client chose
+/// for the operation; `None`: one is drawn. `CONFIGURED`, `FULL`, `INCREMENTAL` and an absent type mean the same: the type is not returned,
+/// because `execution.checkpointing.incremental` alone decides. Returns status 400 for another type or malformed fields. Begins nothing.
 pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     let CheckpointBody { checkpoint_type, trigger_id } = or_default(body)?;
     match checkpoint_type.as_deref() {

@@ -38,8 +38,8 @@ impl Checkpoints {
         self.complete.back().filter(|latest| latest.checkpoint == *number)
     }
 
-    /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if
-    /// there is none.
+    /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if there is none.
+    /// Each call counts as one restore.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
         let from = self.started_from.as_ref();
@@ -56,8 +56,8 @@ impl Checkpoints {
     }
 }
 
-/// Returns true if the vertex is to run with another parallelism than in the snapshot: one of its operators has another number
-/// of subtasks there.
+/// Returns true if the vertex is to run with another parallelism than in the snapshot: one of its operators has another number of subtasks
+/// there. False if none of its operators is in the snapshot.
 pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &JobVertex) -> bool {
     nodes_of(graph, vertex)
         .filter_map(|node| snapshot.operators.get(&node.operator_id))

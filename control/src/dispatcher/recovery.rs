@@ -131,7 +131,8 @@ impl JobTable {
         }
     }
 
-    /// Returns true if recovery may still find a job of this id: the logs are being listed, or the job's log is being read.
+    /// Returns true if recovery may still find a job of this id: the logs are being listed, or the job's log is being read. Questions about
+    /// an unknown job are answered with "not available yet" then, instead of "not known".
     pub fn may_turn_up(&self, job: JobId) -> bool {
         self.recovery == Recovery::Listing || self.phase(job) == Some(JobPhase::Recovering)
     }

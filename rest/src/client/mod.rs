@@ -35,7 +35,8 @@ pub struct ClientTimeouts {
     /// Maximum time from a request to the end of an ordinary answer, and in a download the wait for each piece; then
     /// [`ClientError::Broken`].
     pub answer: Duration,
-    /// Maximum time for an answer that needs a program to be uploaded, built or submitted; then `ClientError::Broken`.
+    /// Maximum time from a request to the end of an answer that needs a program to be uploaded (a minute more for each whole GiB), built or
+    /// submitted; then `ClientError::Broken`, and the endpoint may carry the request out all the same.
     pub build: Duration,
 }
 
@@ -49,11 +50,10 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no
-/// call is repeated. All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer
-/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the
-/// statuses that a method names, 503 means that no leader of the component in question is known, and 504 that a component
-/// did not answer in time.
+/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no call is repeated.
+/// All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer did not come whole or in time,
+/// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the statuses that a method names, 503 means
+/// that no leader of the component in question is known, and 504 that a component did not answer in time.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -295,8 +295,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
-    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of
-    /// the leader.
+    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of the leader or
+    /// when 256 later ones have ended.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -324,8 +324,8 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if
-    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if the operation
+    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -333,9 +333,10 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it.
-    /// Returns the id of the operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there,
-    /// or a running job needs it. Refused with 400 for an empty path, and with 403 if `web.cancel.enable` is false there.
+    /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there, a running job needs it, jobs are
+    /// still being recovered so that it is not known whether one does, or the store failed. Refused with 400 for an empty path, and with
+    /// 403 if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -343,8 +344,8 @@ impl RestClient {
             self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if
-    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
+    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if the operation
+    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
     pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
@@ -426,8 +427,8 @@ impl RestClient {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on. Refused with 404 for an unknown program,
-    /// and with 403 if uploads are not allowed there.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program from the endpoint's folder before the answer; its jobs go on. Refused with
+    /// 404 for an unknown program, and with 403 if uploads are not allowed there.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =

@@ -18,7 +18,7 @@ pub struct ClusterOverview {
     /// Number of free slots on blocked nodes, which no job gets; absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Number of jobs that have not ended for good, waiting and restarting ones included.
+    /// Number of jobs that have not ended for good: those that are being stored, wait for slots or restart are included.
     pub jobs_running: u32,
     /// Number of jobs that finished: those that this Dispatcher remembers, and those that it has forgotten since its start.
     pub jobs_finished: u32,
@@ -37,7 +37,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The answer to `GET /config`: settings for a page that shows the cluster.
+/// The answer to `GET /config`: settings of this endpoint for a page that shows the cluster. No component is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
@@ -79,7 +79,8 @@ pub struct ConfigurationEntry {
     pub value: String,
 }
 
-/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`: the log files that can be read.
+/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`: the log files that can be read, rotated ones and those with
+/// standard output included. The files are on the process's own machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
     /// Log files, ordered by name; empty if the process logs to its console only.
@@ -89,8 +90,8 @@ pub struct LogList {
 /// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`: where users read a process's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
-    /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this
-    /// endpoint.
+    /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this endpoint, under the
+    /// host by which the client reached it. Whether anything is there is not checked.
     pub url: String,
 }
 
