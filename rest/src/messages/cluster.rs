@@ -61,7 +61,8 @@ pub struct DashboardConfiguration {
 pub struct Features {
     /// True if programs may be uploaded, planned and run over REST; otherwise such requests get 403.
     pub web_submit: bool,
-    /// True if jobs may be cancelled and stopped over REST (`web.cancel.enable`); otherwise such requests get 403.
+    /// True if jobs may be cancelled, stopped and bound to a client, and savepoints deleted, over REST (`web.cancel.enable`); otherwise
+    /// such requests get 403.
     pub web_cancel: bool,
     /// Always false: the parallelism of a running job can't be changed.
     pub web_rescale: bool,
@@ -116,8 +117,8 @@ pub struct MetricSample {
     pub value: Option<String>,
 }
 
-/// One metric aggregated over several subtasks of a vertex. Values are absent unless the request named the metric by its
-/// parameter `get`, and the aggregation by `agg` (by default all four).
+/// One metric aggregated over those subtasks of a vertex that have it (of the ones that the parameter `subtasks` names, by default all).
+/// Values are absent unless the request named the metric by its parameter `get`, and the aggregation by `agg` (by default all four).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
     /// Name of the metric, by which the request's parameter `get` asks for its values.
@@ -148,8 +149,8 @@ impl AggregatedMetric {
     }
 }
 
-/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one
-/// without fields.
+/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one without
+/// fields. A block of the node that ends later stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {
