@@ -91,7 +91,8 @@ pub struct WebProxy {
     pub users: Vec<String>,
 }
 
-/// The rules by which an endpoint that a token protects allows and refuses requests; see [`decide`].
+/// The rules by which an endpoint that a token protects allows and refuses requests, for
+/// [`RestSettings::access`](crate::RestSettings::access); see [`decide`]. Fixed at the endpoint's start.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
@@ -102,8 +103,8 @@ pub struct Access {
     pub proxy: Option<WebProxy>,
 }
 
-/// The parts of a request by which [`decide`] allows or refuses it. A header that occurs twice or cannot be read counts as
-/// an empty one.
+/// The parts of a request by which [`decide`] allows or refuses it. The endpoint's guard makes it of each request, before the body is read;
+/// a header that occurs twice or cannot be read counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.

@@ -115,7 +115,8 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint.
+/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint. The job, and whether a stop drains it, are
+/// not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
     /// The directory in which the savepoint's folder is made, not checked yet; `None`:
@@ -317,8 +318,9 @@ fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) ->
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits the text of a program's arguments on white space outside of single or double quotes, which are removed; there are
-/// no escapes. `""` is an empty argument. Returns status 400 if a quotation mark is not closed.
+/// Splits the text of a program's arguments on white space outside of single or double quotes, which are removed; there are no escapes.
+/// `""` is an empty argument, and quoted text belongs to the argument in which it stands (`a"b c"` is `ab c`). Returns status 400 if a
+/// quotation mark is not closed.
 pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     let mut args = Vec::new();
     let mut current: Option<String> = None;
@@ -376,7 +378,8 @@ pub enum OperatorName {
     Uid(String),
 }
 
-/// Reads an operator's name from a path: 32 hexadecimal digits are an id, any other text is a `uid`.
+/// Reads an operator's name from a path: 32 hexadecimal digits (in upper or lower case) are an id, any other text is a `uid`. Whether there
+/// is such an operator is not checked.
 pub fn operator_name(text: &str) -> OperatorName {
     match text.parse::<OperatorId>() {
         Ok(id) => OperatorName::Id(id),
@@ -384,8 +387,8 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// Returns the pairs `key=value` of a URL's query in its order, keys and values percent-decoded and `+` as a space. Returns
-/// status 400 if the query cannot be decoded.
+/// Returns the pairs `key=value` of a URL's query in its order, keys and values percent-decoded and `+` as a space. A key may occur several
+/// times; one without `=` has an empty value; an empty query has no pairs. Returns status 400 if the query cannot be decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)

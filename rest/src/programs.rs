@@ -291,7 +291,8 @@ impl ContentHasher {
     }
 }
 
-/// Computes the hash and size of a file, which is read on one blocking thread. An error means that the file can't be read.
+/// Computes the hash and size of a file, which is read piece by piece on one blocking thread, whatever its size. An error means that the
+/// file can't be read.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;

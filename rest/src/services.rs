@@ -22,7 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The present leader of a component with its address, which can be watched for changes; `None` while no leader is known.
+/// The present leader of a component with its address, which can be watched for changes; `None` while no leader is known. The process's
+/// leader retrieval keeps it up to date, and the endpoint reads it anew for each request.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
 /// The services that the endpoint's handlers use: gateways of the components, the uploaded programs and the settings. They keep no state of
@@ -123,16 +124,16 @@ pub struct RestAddress {
 }
 
 impl RestServices {
-    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. If the leader
-    /// changes, later calls through the gateway fail.
+    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. The leader known here may be one
+    /// that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. If the leader
-    /// changes, later calls through the gateway fail.
+    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. The leader known here may be
+    /// one that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;

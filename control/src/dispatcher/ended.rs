@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// jobs over a limit; the Dispatcher deletes what is stored of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first: its stored result and
-    /// details are deleted, and its id may be submitted again.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it (0: at once) the job that ended first is forgotten first: its stored
+    /// result and details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
     /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
@@ -19,7 +19,8 @@ pub struct Retention {
     pub age_ms_max: u64,
 }
 
-/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details.
+/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details. The
+/// result and the details themselves are in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
     /// The terminal state in which the job ended.

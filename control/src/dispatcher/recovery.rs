@@ -32,7 +32,7 @@ pub enum Found<'a> {
     Superseded,
 }
 
-/// The action that the caller takes for a recovered job, from [`JobTable::recovered`].
+/// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.

@@ -29,7 +29,8 @@ pub struct SavepointRequest {
     pub folder: String,
 }
 
-/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then.
+/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then. The JobMaster
+/// answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
     /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any

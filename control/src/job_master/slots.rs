@@ -32,8 +32,8 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if the
-    /// TaskExecutor is not registered.
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; in use or not; empty if the
+    /// TaskExecutor is not registered. The JobMaster frees them there when the job has ended.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }

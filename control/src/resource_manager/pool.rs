@@ -41,7 +41,8 @@ pub struct PoolSettings {
     pub worker: WorkerResourceSpec,
 }
 
-/// A worker that an earlier ResourceManager of the application has left running, as the driver found it.
+/// A worker that an earlier ResourceManager of the application has left running, as the driver found it. Its TaskManager still runs and
+/// registers by itself; the driver does not know its spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
     /// Resource id of the worker's process, under which its TaskExecutor registers; not a process id of the system.
@@ -50,8 +51,9 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager: a worker was found, started or lost, a
-/// request for one failed, or the external system is lost.
+/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager, for
+/// [`ResourceManager::driver`](super::ResourceManager::driver): a worker was found, started or lost, a request for one failed, or the
+/// external system is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like

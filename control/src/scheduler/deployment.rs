@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// such a producer.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
-/// The places of the producing subtasks of one edge of the job graph, from which its consuming subtasks fetch their records.
+/// The places of the producing subtasks of one edge of the job graph, from which its consuming subtasks fetch their records. Made for each
+/// deployment and not updated: a producer that restarts takes its consumers, which are in its region, with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
     /// Edge that the table belongs to.
@@ -27,7 +28,8 @@ pub struct ProducerTable {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// One task of a deployment: the attempt, its slot, and the state that it starts with.
+/// One task of a deployment: the attempt, its slot, and the state that it starts with. The TaskExecutor hands it to the job's program host,
+/// which starts the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlacement {
     /// The execution attempt to start.

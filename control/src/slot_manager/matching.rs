@@ -17,7 +17,8 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Number of slots for each profile, the resources that one slot offers.
+/// Number of slots for each profile (the resources that one slot offers), the least demanding first; an input of [`unmet_by`], which uses
+/// them up.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
 /// Returns how many slots there are of each profile; each item of `slots` is the profile of one slot.

@@ -54,8 +54,8 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check) and some events: a message to a
-/// TaskExecutor, a JobMaster or the ResourceManager.
+/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check), and `FreeSlot` from `report`, `slot_granted` and
+/// `remove_job`: a message to a TaskExecutor, a JobMaster or the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask a TaskExecutor to allocate a slot to a job; the caller must pass the answer, or the call's failure, to

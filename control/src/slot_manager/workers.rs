@@ -190,7 +190,7 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets.
+    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets, by host name and instance id.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
@@ -348,7 +348,7 @@ impl Workers {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Returns true if the slot is requested for, or allocated under, the allocation `of`.
+    /// Returns true if the slot is requested for, or allocated under, the allocation `of`; false, too, if there is no such slot.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())

@@ -101,9 +101,9 @@ pub struct LogUrl {
 pub struct LogInfo {
     /// Name of the log file, without a folder, by which `…/logs/:file` serves it.
     pub name: String,
-    /// Size of the log file in bytes.
+    /// Size of the log file in bytes when the list was made; a file that is written grows.
     pub size: u64,
-    /// Time of the log file's last change, in Unix milliseconds.
+    /// Time of the log file's last change, in Unix milliseconds; 0 if the system does not tell it.
     pub mtime: u64,
 }
 

@@ -27,7 +27,7 @@ pub struct JarFile {
     pub entry: Vec<JarEntry>,
 }
 
-/// One job that a program registers.
+/// One job that a program registers; it need not have been run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
     /// Name of the registered job, by which `entryClass` of a request chooses it.

@@ -266,7 +266,7 @@ pub struct PlanInput {
     pub exchange: String,
 }
 
-/// The answer to `GET /jobs/:jobid/status`: the job's state alone.
+/// The answer to `GET /jobs/:jobid/status`: the job's state alone; `INITIALIZING` while the job is being stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatusInfo {
     /// State of the job by Flink's name, such as `RUNNING`. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or
@@ -285,7 +285,8 @@ pub struct ExecutionResult {
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// The state of something that a client waits for: a job's end, or a triggered checkpoint, savepoint, stop or disposal.
+/// The state of something that a client waits for: a job's end, or a triggered checkpoint, savepoint, stop or disposal. It says whether
+/// that has ended, not whether it succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
     /// `IN_PROGRESS` or `COMPLETED`, the latter also if the operation failed.
@@ -323,8 +324,8 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has
-/// cured included.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has cured
+/// included, but at most the newest `web.exception-history-size`. For a job that has ended: those until its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
@@ -339,7 +340,7 @@ pub struct JobExceptions {
     pub exception_history: ExceptionHistory,
 }
 
-/// The newest failures of a job's history, and whether older ones are left out.
+/// The newest failures of a job's history since its present JobMaster started, and whether older ones are left out of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
