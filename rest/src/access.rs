@@ -69,8 +69,8 @@ impl BearerToken {
     }
 }
 
-/// A source of the IP addresses of YARN's web proxy, by which its requests are recognised; they may change while the
-/// endpoint runs.
+/// A source of the IP addresses of YARN's web proxy, by which its requests are recognised; they may change while the endpoint runs. The
+/// process that runs on YARN implements it, and the endpoint's guard calls it.
 pub trait ProxyAddresses: Send + Sync {
     /// Returns the addresses that are known now; empty if there are none, so that no request counts as the proxy's. A
     /// lookup that is due may delay the answer for a bounded time. Called for each request without an `Authorization`
@@ -78,8 +78,8 @@ pub trait ProxyAddresses: Send + Sync {
     fn addresses(&self) -> BoxFuture<'static, Arc<[IpAddr]>>;
 }
 
-/// The settings for YARN's web proxy in front of the endpoint. The proxy has no token: requests through it may read (paths
-/// below `/jars/` apart), and its named users may cancel and stop jobs; see `decide`.
+/// The settings for YARN's web proxy in front of the endpoint. The proxy has no token: requests through it may read (paths below `/jars/`
+/// apart), and its named users may cancel and stop jobs; see `decide`. The proxy is known by its address alone.
 #[derive(Clone)]
 pub struct WebProxy {
     /// The source of the addresses from which the proxy's requests come.
@@ -91,7 +91,8 @@ pub struct WebProxy {
     pub users: Vec<String>,
 }
 
-/// The rules by which an endpoint that a token protects allows and refuses requests; see [`decide`].
+/// The rules by which an endpoint that a token protects allows and refuses requests, for
+/// [`RestSettings::access`](crate::RestSettings::access); see [`decide`]. Fixed at the endpoint's start.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Access(token, proxy: {})", self.proxy.is_some())]
 pub struct Access {
@@ -102,8 +103,8 @@ pub struct Access {
     pub proxy: Option<WebProxy>,
 }
 
-/// The parts of a request by which [`decide`] allows or refuses it. A header that occurs twice or cannot be read counts as
-/// an empty one.
+/// The parts of a request by which [`decide`] allows or refuses it. The endpoint's guard makes it of each request, before the body is read;
+/// a header that occurs twice or cannot be read counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.
@@ -126,7 +127,7 @@ pub struct Asked<'a> {
 /// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
-    /// The request has the token.
+    /// The request has the token and may do everything. It is still refused if a page of another site makes a browser send it.
     Token,
     /// The request has no token, but comes from YARN's proxy, and is a read or a change by one of the proxy's named users.
     Proxy,

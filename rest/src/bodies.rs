@@ -46,17 +46,18 @@ pub struct BodyLimits {
     /// than [`BodyLimits::each`]. A quarter of it is for small bodies (up to a sixteenth of `each`) alone. A body that
     /// finds no room is refused with 503.
     pub together: usize,
-    /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s
-    /// by default. If slow bodies come on more than an eighth of the connections, the oldest is refused with 503 before.
+    /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s by default. A
+    /// body that has come with its head is not timed. If slow bodies come on more than an eighth of the connections, the oldest is refused
+    /// with 503 before.
     pub within: Duration,
-    /// Maximum number of uploads of programs at the same time, 64 by default; never more than a sixteenth of the endpoint's
-    /// connections, and a quarter of that from one address of another machine. A further one takes the place of an upload
-    /// that stood still for 2 s, which is cut off with 408; if there is none, the further one is refused with 503.
+    /// Maximum number of uploads of programs at the same time, 64 by default (0 counts as 1); never more than a sixteenth of the endpoint's
+    /// connections, and a quarter of that from one address of another machine. A further one takes the place of an upload that stood still
+    /// for 2 s, which is cut off with 408; if there is none, the further one is refused with 503.
     pub uploads: usize,
     /// Interval within which [`BodyLimits::upload_bytes`] of an upload must arrive, else it is cut off; it begins anew each
     /// time they have arrived. 30 s by default.
     pub upload_window: Duration,
-    /// Minimum number of bytes of an upload that must arrive within each `BodyLimits::upload_window`, 30 KiB by default;
+    /// Minimum number of bytes of an upload that must arrive within each `BodyLimits::upload_window`, 30 KiB by default (0 counts as 1);
     /// with fewer the upload is cut off and answered with 408.
     pub upload_bytes: u64,
 }

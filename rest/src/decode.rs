@@ -24,8 +24,8 @@ const BLOCK_MS: u64 = 600_000;
 /// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
-/// The decoded and checked request to `POST /jars/:jarid/run` or `…/plan`, which runs an uploaded program or builds its
-/// graph.
+/// The decoded and checked request to `POST /jars/:jarid/run` or `…/plan`, which runs an uploaded program or builds its graph. Made by
+/// [`program_request`]; which program is meant is not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramRequest {
     /// Name of the registered job to build, from the request or from `pipeline.entry` among its options; `None`: the only
@@ -36,8 +36,8 @@ pub struct ProgramRequest {
     /// Default parallelism of the job, 1 to 32,768; `None`: `parallelism.default` of the job's options, or else of the
     /// cluster's.
     pub parallelism: Option<u32>,
-    /// Job id that the client chose, in the request or by `pipeline.job-id` among its options; `None`: the Dispatcher draws
-    /// one.
+    /// Job id that the client chose, in the request or by `pipeline.job-id` among its options; `None`: the Dispatcher draws one. A plan
+    /// ignores it.
     pub job_id: Option<JobId>,
     /// Options of this job by key, which override the cluster's; none is an option that only the cluster's processes or
     /// clients read. Unknown keys and wrong values are not refused here, but when the job is submitted. The fields about a
@@ -115,7 +115,8 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint.
+/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint. The job, and whether a stop drains it, are
+/// not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
     /// The directory in which the savepoint's folder is made, not checked yet; `None`:
@@ -140,9 +141,9 @@ pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     })
 }
 
-/// Decodes the body of `POST /jobs/:jobid/checkpoints`; an empty body counts as one without fields. Returns the id that the
-/// client chose for the operation; `None`: one is drawn. `CONFIGURED`, `FULL`, `INCREMENTAL` and an absent type mean the
-/// one type that there is. Returns status 400 for another type or malformed fields. Begins nothing.
+/// Decodes the body of `POST /jobs/:jobid/checkpoints`; an empty body counts as one without fields. Returns the id that the client chose
+/// for the operation; `None`: one is drawn. `CONFIGURED`, `FULL`, `INCREMENTAL` and an absent type mean the same: the type is not returned,
+/// because `execution.checkpointing.incremental` alone decides. Returns status 400 for another type or malformed fields. Begins nothing.
 pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
     let CheckpointBody { checkpoint_type, trigger_id } = or_default(body)?;
     match checkpoint_type.as_deref() {
@@ -317,8 +318,9 @@ fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) ->
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits the text of a program's arguments on white space outside of single or double quotes, which are removed; there are
-/// no escapes. `""` is an empty argument. Returns status 400 if a quotation mark is not closed.
+/// Splits the text of a program's arguments on white space outside of single or double quotes, which are removed; there are no escapes.
+/// `""` is an empty argument, and quoted text belongs to the argument in which it stands (`a"b c"` is `ab c`). Returns status 400 if a
+/// quotation mark is not closed.
 pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
     let mut args = Vec::new();
     let mut current: Option<String> = None;
@@ -376,7 +378,8 @@ pub enum OperatorName {
     Uid(String),
 }
 
-/// Reads an operator's name from a path: 32 hexadecimal digits are an id, any other text is a `uid`.
+/// Reads an operator's name from a path: 32 hexadecimal digits (in upper or lower case) are an id, any other text is a `uid`. Whether there
+/// is such an operator is not checked.
 pub fn operator_name(text: &str) -> OperatorName {
     match text.parse::<OperatorId>() {
         Ok(id) => OperatorName::Id(id),
@@ -384,8 +387,8 @@ pub fn operator_name(text: &str) -> OperatorName {
     }
 }
 
-/// Returns the pairs `key=value` of a URL's query in its order, keys and values percent-decoded and `+` as a space. Returns
-/// status 400 if the query cannot be decoded.
+/// Returns the pairs `key=value` of a URL's query in its order, keys and values percent-decoded and `+` as a space. A key may occur several
+/// times; one without `=` has an empty value; an empty query has no pairs. Returns status 400 if the query cannot be decoded.
 pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
         .map(actix_web::web::Query::into_inner)

@@ -14,8 +14,10 @@ use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 
-/// The error answer to a request: a status and `{"errors": […]}`. Answers with 503 also ask the client to try again after 1
-/// s (`Retry-After`); those with 401 name the scheme `Bearer` (`WWW-Authenticate`).
+/// The error answer to a request, which handlers and the guard before them return and the endpoint sends: a status and `{"errors": […]}`. A
+/// failed call of a component becomes one: its refusal by [`AnswerStatus`], a missed deadline with 504, an unreachable component with 503,
+/// anything else of the connection with 500. Answers with 503 also ask the client to try again after 1 s (`Retry-After`); those with 401
+/// name the scheme `Bearer` (`WWW-Authenticate`).
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {
@@ -74,8 +76,8 @@ impl ResponseError for ApiError {
     }
 }
 
-/// The error with which a component refuses a call, and the HTTP status that it stands for: by it a failed call of a
-/// handler becomes an [`ApiError`].
+/// The error with which a component refuses a call, and the HTTP status that it stands for: by it a refused call of a handler becomes an
+/// [`ApiError`] whose message is the refusal's text. Implemented here for the refusals of all gateways that handlers call.
 pub trait AnswerStatus: std::error::Error {
     /// Returns the HTTP status of this refusal, 400 or more.
     fn http_status(&self) -> StatusCode;

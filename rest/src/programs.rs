@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs. A
-/// [`ProgramStore`] calls both for each upload.
+/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs. A [`ProgramStore`] calls both
+/// once for each upload, in this order and before the upload gets its id; the second only if the first allows it.
 pub trait ProgramChecker: Send + Sync {
     /// Checks a file without executing it; blocks the calling thread. The error is the reason why the file is refused; the
     /// client sees it, so it names no path of this machine.
@@ -31,8 +31,8 @@ pub trait ProgramChecker: Send + Sync {
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
-/// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it.
-/// Programs stay in the folder until they are removed, also when the store is dropped.
+/// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it. Their number has
+/// no bound. Programs stay in the folder until they are removed, also when the store is dropped.
 #[derive(Clone)]
 pub struct ProgramStore {
     folder: PathBuf,
@@ -53,7 +53,7 @@ pub type Content = (ContentHash, u64);
 pub struct StoredProgram {
     /// Path of the program's file on the endpoint's machine; its last part is the program's id, `<unique>_<name>`.
     pub path: PathBuf,
-    /// Name of the file as the client sent it, without a folder; it is not unique.
+    /// Name of the file as the client sent it, without a folder and control characters and cut to 128 characters; it is not unique.
     pub name: String,
 }
 
@@ -91,13 +91,14 @@ impl ProgramStore {
         Self { on_change: Arc::new(on_change), ..self }
     }
 
-    /// Saves a program as it streams in, checks it, runs it to learn its job names, and then keeps it under the id
-    /// `<unique>_<name>`; `unique` is written as 32 hexadecimal digits. Calls the function of [`ProgramStore::telling`] at
-    /// the end. A program that does not name its jobs within its time is kept all the same, with a warning in the log.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, and then keeps it under the id `<unique>_<name>`;
+    /// `unique` is written as 32 hexadecimal digits. Calls the function of [`ProgramStore::telling`] at the end. A program that does not
+    /// name its jobs within its time is kept all the same, with a warning in the log.
     ///
     /// # Errors
-    /// Returns status 400 for a bad name, a broken stream or a refused program, 413 for a program larger than the store's
-    /// `bytes_max`, 507 for a full disk, and 500 for other disk failures. The program is not kept then.
+    /// Returns status 400 for a bad name, a stream that fails or a refused program, 413 for a program larger than the store's `bytes_max`,
+    /// 507 for a full disk, and 500 for other disk failures or a check that panicked. The program is not kept then, and what had come is
+    /// deleted; so it is if the future is dropped.
     pub async fn store<S, E>(
         &self,
         name: &str,
@@ -226,9 +227,9 @@ impl ProgramStore {
         Ok(StoredProgram { path, name })
     }
 
-    /// Removes the program of that id, with its job names, from the folder, and calls the function of
-    /// [`ProgramStore::telling`]; blocks the calling thread. Returns status 404 if there is none, or 500 if the disk
-    /// failed. Its jobs go on; its blob stays as long as one of them needs it.
+    /// Removes the program of that id, with its job names, from the folder, and calls the function of [`ProgramStore::telling`]; blocks the
+    /// calling thread. Returns status 404 if there is none, or 500 if the disk failed (the job names may be gone then). Its jobs go on; its
+    /// blob stays as long as one of them needs it.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);
@@ -239,8 +240,8 @@ impl ProgramStore {
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
-    /// Returns all programs in the folder, newest first, with the names of their jobs. Blocks the calling thread. An error
-    /// means that the folder can't be read.
+    /// Returns all programs in the folder, newest first, with the names of their jobs. Uploads under way are not among them. Blocks the
+    /// calling thread. An error (status 500) means that the folder can't be read.
     pub fn list(&self) -> Result<Vec<JarFile>, ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut files = Vec::new();
@@ -290,7 +291,8 @@ impl ContentHasher {
     }
 }
 
-/// Computes the hash and size of a file, which is read on one blocking thread. An error means that the file can't be read.
+/// Computes the hash and size of a file, which is read piece by piece on one blocking thread, whatever its size. An error means that the
+/// file can't be read.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;

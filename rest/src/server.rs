@@ -31,7 +31,7 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// The reason why the REST endpoint could not start; no port stays bound then.
+/// The reason why the REST endpoint could not start, from [`RestListener::bind`] and [`RestServer::start`]; no port stays bound then.
 #[derive(Debug, Error)]
 pub enum RestStartError {
     /// None of the ports could be bound on the address.
@@ -53,7 +53,8 @@ pub enum RestStartError {
 /// The URL that clients are given; relative if a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
-/// A REST endpoint that is set up, and serves requests while [`RestServer::run`] is polled.
+/// A REST endpoint that is set up on a bound port, and serves requests while [`RestServer::run`] is polled. Connections that come before
+/// wait.
 pub struct RestServer {
     server: Server,
     handle: RestHandle,
@@ -68,8 +69,8 @@ pub struct RestHandle {
 }
 
 impl RestHandle {
-    /// Stops the endpoint and waits until that is done: it takes no new requests, and those under way get two seconds.
-    /// [`RestServer::run`] returns then.
+    /// Stops the endpoint and waits until that is done: it takes no new requests, and those under way get two seconds, after which they are
+    /// cut off. [`RestServer::run`], which must be polled meanwhile, returns then. The port is free.
     pub async fn stop(&self) {
         self.server.stop(true).await;
     }
@@ -133,7 +134,8 @@ impl RestServer {
         self.handle.clone()
     }
 
-    /// Serves requests until the endpoint is stopped by [`RestHandle::stop`]. An error means that the listener failed.
+    /// Serves requests until the endpoint is stopped by [`RestHandle::stop`]. An error means that the listener failed. It installs no
+    /// signal handlers.
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
     }
@@ -160,8 +162,9 @@ pub struct RestListener {
 }
 
 impl RestListener {
-    /// Binds the first of the given ports that is free; for port 0 the system chooses one. Serves nothing yet. Returns
-    /// [`RestStartError::Bind`] with the error of the last attempt if none can be bound or no port was given.
+    /// Binds the first of the given ports that is free; for port 0 the system chooses one. Serves nothing yet. The listener queues
+    /// connections from now on. Returns [`RestStartError::Bind`] with the error of the last attempt if none can be bound or no port was
+    /// given, [`RestStartError::Io`] if the bound address can't be read.
     pub fn bind(bind: &RestBind) -> Result<Self, RestStartError> {
         let listener = listen(bind)?;
         let bound = listener.local_addr()?;

@@ -22,11 +22,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The present leader of a component with its address, which can be watched for changes; `None` while no leader is known.
+/// The present leader of a component with its address, which can be watched for changes; `None` while no leader is known. The process's
+/// leader retrieval keeps it up to date, and the endpoint reads it anew for each request.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;
 
-/// The services that the endpoint's handlers use: gateways of the components, the uploaded programs and the settings. They
-/// keep no state of jobs.
+/// The services that the endpoint's handlers use: gateways of the components, the uploaded programs and the settings. They keep no state of
+/// jobs. The process that starts the endpoint makes them, for [`RestServer::start`](crate::RestServer::start).
 #[derive(Clone)]
 pub struct RestServices {
     /// Source of the time, and of the random numbers for the ids of uploads and operations.
@@ -85,10 +86,11 @@ pub struct RestSettings {
     pub connections_max: usize,
     /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,
-    /// Maximum time that a component takes to answer one call of a handler; then the client gets 504.
+    /// Maximum time that a component takes to answer one call of a handler; then the client gets 504 (503 if the component cannot be
+    /// reached). A request that waits for a job's end has its wait in addition.
     pub answer_within: Duration,
-    /// Maximum time of each single call that sends a part of a program to the BlobServer, or builds its graph; then the
-    /// client gets 504.
+    /// Maximum time of each single call that sends a part of a program to the BlobServer, or builds its graph and submits it; then the
+    /// client gets 504, and the job may be submitted all the same.
     pub build_within: Duration,
 }
 
@@ -97,15 +99,16 @@ pub struct RestSettings {
 pub struct RestBind {
     /// IP address of the interface to bind.
     pub address: IpAddr,
-    /// Ports to try in order, of which the first free one is bound; 0 means any free one.
+    /// Ports to try in order, of which the first free one is bound; 0 means any free one. If none is free, or the list is empty, the
+    /// endpoint does not start.
     pub ports: Vec<u16>,
     /// Host name or IP address under which clients reach the endpoint, for its URL; it is not checked.
     pub advertised_host: String,
 }
 
 impl RestBind {
-    /// Returns true if the bound address is a loopback one, so that only this host can reach the endpoint; requests that name
-    /// another host than this machine are refused then.
+    /// Returns true if the bound address is a loopback one, so that only this host can reach the endpoint; requests whose `Host` names
+    /// another machine are refused with 403 then.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
@@ -121,16 +124,16 @@ pub struct RestAddress {
 }
 
 impl RestServices {
-    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. If the leader
-    /// changes, later calls through the gateway fail.
+    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. The leader known here may be one
+    /// that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. If the leader
-    /// changes, later calls through the gateway fail.
+    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. The leader known here may be
+    /// one that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;

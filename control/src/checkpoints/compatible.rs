@@ -88,13 +88,15 @@ pub enum Incompatible {
     },
 }
 
-/// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that
-/// declares it as the same kind and with the same types. `allow_dropped`: operators and states that the job does not have are
-/// no fault, and are left behind. Operators without state in the snapshot, or with optional states only, are not checked.
+/// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that declares it as
+/// the same kind and with the same types, that has as many key groups (if it has keyed state), and that is no source to which an enumerator
+/// was added. `allow_dropped`: operators and states that the job does not have are no fault, and are left behind. Operators without state
+/// in the snapshot, or with optional states only, are not checked.
 ///
 /// # Errors
 ///
-/// Returns every reason why the job can't start from the snapshot, ordered by operator.
+/// Returns every reason why the job can't start from the snapshot, ordered by operator id; never an empty list. Operators and states that
+/// are new in the program are no reason.
 pub fn check(
     graph: &JobGraph,
     snapshot: &CheckpointMetadata,

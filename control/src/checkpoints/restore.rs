@@ -38,8 +38,8 @@ impl Checkpoints {
         self.complete.back().filter(|latest| latest.checkpoint == *number)
     }
 
-    /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if
-    /// there is none.
+    /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if there is none.
+    /// Each call counts as one restore.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
         let from = self.started_from.as_ref();
@@ -56,16 +56,17 @@ impl Checkpoints {
     }
 }
 
-/// Returns true if the vertex is to run with another parallelism than in the snapshot: one of its operators has another number
-/// of subtasks there.
+/// Returns true if the vertex is to run with another parallelism than in the snapshot: one of its operators has another number of subtasks
+/// there. False if none of its operators is in the snapshot.
 pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &JobVertex) -> bool {
     nodes_of(graph, vertex)
         .filter_map(|node| snapshot.operators.get(&node.operator_id))
         .any(|saved| saved.subtasks.len() != vertex.parallelism as usize)
 }
 
-/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of
-/// all subtasks and the states of the coordinators. A subtask without a part counts as one without state.
+/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of all subtasks
+/// and the states of the coordinators. A subtask without a part counts as one without state that has not reached the end of its data.
+/// Stores nothing.
 pub fn assemble(
     exec: &ExecutionGraph,
     (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),
@@ -191,8 +192,8 @@ impl Choice {
     }
 }
 
-/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint in which the
-/// subtask takes no part. Its `ended` is true if the subtask had reached the end of its data.
+/// Returns the part of one subtask in a checkpoint of the same graph, to be used again in a later checkpoint in which the subtask takes no
+/// part. It has no states if the checkpoint has none of it. Its `ended` is true if the subtask had reached the end of its data.
 pub fn part_of(
     metadata: &CheckpointMetadata,
     exec: &ExecutionGraph,

@@ -39,9 +39,9 @@ impl Checkpoints {
         own.then_some(before)
     }
 
-    /// Passes over the newest complete checkpoint, which can't be read, so that restores use the one before. Returns false and
-    /// changes nothing if the options forbid that or no other own checkpoint is kept. Its objects, and its place in the job's
-    /// log, stay until a newer checkpoint is complete.
+    /// Passes over the newest complete checkpoint, which can't be read, so that restores use the one before. Returns false and changes
+    /// nothing if the options forbid that or no other own checkpoint is kept. Its objects, and its place in the job's log, stay until a
+    /// newer checkpoint is complete. Called when a region failed because files of that checkpoint are lost or damaged.
     pub fn pass_over_latest(&mut self) -> bool {
         let may = self.config.falls_back && self.before_latest().is_some();
         let passed_over = if may { self.complete.pop_back() } else { None };

@@ -5,8 +5,8 @@ use crate::execution_graph::TaskIndex;
 use model::{OperatorId, StateHandle, SubtaskSnapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The subtasks and coordinators that take part in a checkpoint, and the parts of those that do not, as the JobMaster
-/// determines them when it begins.
+/// The subtasks and coordinators that take part in a checkpoint, and the parts of those that do not, as the JobMaster's core determines
+/// them for [`Checkpoints::begin`](super::Checkpoints::begin). Each subtask of the job is in `tasks` or in `others`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The subtasks that have to acknowledge the checkpoint before it is complete.
@@ -15,7 +15,7 @@ pub struct Scope {
     pub last: BTreeSet<TaskIndex>,
     /// The parts of all other subtasks, from the latest checkpoint: they have finished, or their region waits for slots.
     pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// True if some coordinators run and have to take snapshots first.
+    /// True if some coordinators run and have to take snapshots first; false: the barrier is given to the sources at once.
     pub coordinated: bool,
     /// The states of the coordinators that take no snapshot because their region waits for slots, from the latest checkpoint
     /// (`None`: no state).

@@ -10,8 +10,9 @@ use std::time::Duration;
 /// Longest time that one beat holds for. A client that wants more beats again.
 const HOLDS_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The jobs that are bound to an attached client (`flott run -sae`), each with the monotonic time until which it may run
-/// without another beat (sign of life) of the client. Cancels nothing itself.
+/// The jobs that are bound to an attached client (`flott run -sae`), each with the monotonic time until which it may run without another
+/// beat (sign of life) of the client. Cancels nothing itself. In the memory of one Dispatcher: the next leader binds recovered jobs anew
+/// when they begin to run, or at the client's next beat.
 #[derive(Debug, Clone, Default)]
 pub struct AttachedClients {
     until: BTreeMap<JobId, Duration>,

@@ -4,11 +4,12 @@
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age.
+/// Limits on the ended jobs that a Dispatcher remembers: their number, the size of their details, and their age. [`EndedJobs`] names the
+/// jobs over a limit; the Dispatcher deletes what is stored of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it the job that ended first is forgotten first: its stored result and
-    /// details are deleted, and its id may be submitted again.
+    /// Maximum number of jobs (`jobstore.max-capacity`); beyond it (0: at once) the job that ended first is forgotten first: its stored
+    /// result and details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
     /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
@@ -18,18 +19,21 @@ pub struct Retention {
     pub age_ms_max: u64,
 }
 
-/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details.
+/// The facts that the Dispatcher's table keeps in memory about an ended job: how and when it ended, and the size of its stored details. The
+/// result and the details themselves are in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
     /// The terminal state in which the job ended.
     pub status: JobStatus,
     /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// Size of the job's stored details in bytes; 0 if none are stored.
+    /// Size of the job's stored details in bytes; 0 if none are stored, because storing them failed or they were deleted for
+    /// `details_bytes_max`.
     pub details_bytes: u64,
 }
 
-/// The ended jobs that a Dispatcher remembers. Their ids are refused for new submissions until they are forgotten.
+/// The ended jobs that a Dispatcher remembers, those of earlier leaders that recovery found included. Their ids are refused for new
+/// submissions until they are forgotten. Deletes nothing itself.
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,

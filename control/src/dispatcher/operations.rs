@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// The number of ended operations that are remembered.
 const ENDED_MAX: usize = 256;
 
-/// The name of an operation that a client triggers, such as a savepoint: its job (`None` if it concerns none) and the id that
-/// the client chose for it.
+/// The name of an operation that a client triggers, such as a savepoint: its job (`None` if it concerns none) and the id that the client
+/// chose for it, or REST drew. The kind of the operation is not in it: a checkpoint and a savepoint of one job must not share an id.
 pub type OperationKey = (Option<JobId>, TriggerId);
 
-/// The operations that clients have triggered and may ask about, of one leadership: those that run, and the newest 256 that
-/// have ended.
+/// The operations that clients have triggered and may ask about, of one leadership: those that run (without a bound), and the 256 that
+/// ended last. Kept in memory only: the next leader knows none of them.
 #[derive(Debug, Default)]
 pub struct Operations {
     /// The outcome of each operation; `None` while it runs.
@@ -21,8 +21,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Adds an operation as running. Returns false, without a change, if its key is known already, running or ended; the caller
-    /// must not begin the operation a second time then.
+    /// Adds an operation as running and returns true. Returns false, without a change, if its key is known already, running or ended; the
+    /// caller must not begin the operation a second time then.
     pub fn begin(&mut self, key: OperationKey) -> bool {
         if self.known.contains_key(&key) {
             return false;

@@ -16,7 +16,8 @@ pub(super) enum Recovery {
     Done,
 }
 
-/// The content of the log of a job that an earlier Dispatcher left, as the caller has read it.
+/// The content of the log of a job that an earlier Dispatcher left, as the Dispatcher's recovery has read it, for [`JobTable::recovered`].
+/// A log that can't be read because the store fails is none of these: the caller reads it again.
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// The job has not ended, and this Dispatcher owns it now.
@@ -31,7 +32,7 @@ pub enum Found<'a> {
     Superseded,
 }
 
-/// The action that the caller takes for a recovered job, from [`JobTable::recovered`].
+/// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.
@@ -130,7 +131,8 @@ impl JobTable {
         }
     }
 
-    /// Returns true if recovery may still find a job of this id: the logs are being listed, or the job's log is being read.
+    /// Returns true if recovery may still find a job of this id: the logs are being listed, or the job's log is being read. Questions about
+    /// an unknown job are answered with "not available yet" then, instead of "not known".
     pub fn may_turn_up(&self, job: JobId) -> bool {
         self.recovery == Recovery::Listing || self.phase(job) == Some(JobPhase::Recovering)
     }

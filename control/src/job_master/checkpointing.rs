@@ -34,14 +34,15 @@ impl JobCore {
     }
 
     /// Makes the job continue from a complete checkpoint of its own, after a change of the JobMaster. Must be called before
-    /// [`JobCore::start`], with the newest checkpoint that can be read; the numbers of new checkpoints continue after it.
+    /// [`JobCore::start`], with the newest checkpoint that can be read; the numbers of new checkpoints continue after it. Issues no
+    /// command.
     pub fn restore(&mut self, now: Now, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(now.unix_ms, restored, None);
     }
 
-    /// Makes the job start from a snapshot with this URI that is not its own (a savepoint or retained checkpoint). Must be
-    /// called before [`JobCore::start`]. State that the job's operators cannot read is dropped; [`checkpoints::check`] has
-    /// allowed that.
+    /// Makes the job start from a snapshot that is not its own (a savepoint or retained checkpoint); `uri` is that of its metadata. The
+    /// numbers of the job's checkpoints continue after the snapshot's. Must be called before [`JobCore::start`]. State that the job's
+    /// operators cannot read is dropped; [`checkpoints::check`] has allowed that.
     pub fn start_from(&mut self, now: Now, mut snapshot: CheckpointMetadata, uri: String) {
         let nodes = &self.exec.graph().nodes;
         snapshot.operators.retain(|id, saved| {
@@ -57,13 +58,15 @@ impl JobCore {
         self.checkpoints.restore_older(older, newest);
     }
 
-    /// Returns the numbers of the complete checkpoints that will still be kept when one more is complete; the older ones are
-    /// deleted then.
+    /// Returns the numbers of the complete checkpoints that will still be kept when one more is complete; the older ones are deleted then.
+    /// The JobMaster keeps their pointers in the job's log when it appends the next one.
     pub fn kept_beside_next(&self) -> std::collections::BTreeSet<u64> {
         self.checkpoints.kept_beside_next()
     }
 
-    /// Returns the statistics of the job's checkpoints since this JobMaster started, for users.
+    /// Returns the statistics of the job's checkpoints and savepoints since this JobMaster started, for users: counts by outcome, the
+    /// newest ones (at most `web.checkpoints.history`), the last restore, sizes and durations of the newest 1,000 complete ones, and the
+    /// settings.
     pub fn checkpoint_report(&self) -> CheckpointReport {
         self.checkpoints.report()
     }
@@ -203,10 +206,10 @@ impl JobCore {
         })
     }
 
-    /// Returns true while tasks may still read the snapshot (a savepoint or retained checkpoint) that the job was started from: the job
-    /// has no complete checkpoint of its own yet, or tasks or coordinators are being started (then true for any job). A region that waited
-    /// for slots can be deployed from the snapshot while another region's final checkpoint is being stored, and still read it when that is
-    /// complete.
+    /// Returns true while tasks may still read the snapshot (a savepoint or retained checkpoint) that the job was started from: the job has
+    /// no complete checkpoint of its own yet, or tasks or coordinators are being started (then true for any job). A region that waited for
+    /// slots can be deployed from the snapshot while another region's final checkpoint is being stored, and still read it when that is
+    /// complete. The JobMaster asks before it deletes a snapshot that the job has claimed.
     pub fn needs_start_snapshot(&self) -> bool {
         let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
         self.checkpoints.started_from_latest().is_some()
@@ -215,7 +218,7 @@ impl JobCore {
     }
 
     /// Returns the names of the objects (stored files) of all complete checkpoints that the job keeps, with their metadata objects and
-    /// those of checkpoints that were passed over as unreadable.
+    /// those of checkpoints that were passed over as unreadable. They stay when the job ends and its checkpoints are retained.
     pub fn kept_objects(&self) -> std::collections::BTreeSet<String> {
         self.checkpoints.kept_objects()
     }
@@ -294,8 +297,7 @@ impl JobCore {
         }
     }
 
-    /// Issues commands that tell the coordinators, and those live subtasks that `whom` selects, how
-    /// a checkpoint has ended.
+    /// Issues commands that tell the coordinators, and those live subtasks that `whom` selects, how a checkpoint has ended.
     fn notify(&mut self, checkpoint: u64, complete: bool, whom: impl Fn(&TaskIndex) -> bool) {
         let live =
             |task: &TaskIndex| self.exec.task(*task).is_some_and(|task| !task.state.is_terminal());
@@ -344,10 +346,9 @@ impl JobCore {
         }
     }
 
-    /// Regions have failed. If the reason is that files of the newest checkpoint are lost or damaged, the job continues from the
-    /// checkpoint before where its options allow it, and the message says so, or what can be done. A region that was restored from
-    /// another checkpoint than the newest one says nothing about that: two regions may find the same file damaged, and one
-    /// checkpoint is passed over for both.
+    /// Regions have failed. If the reason is that files of the newest checkpoint are lost or damaged, the job continues from the checkpoint
+    /// before where its options allow it, and the message says so, or what can be done. A region that was restored from another checkpoint
+    /// than the newest one says nothing about that: two regions may find the same file damaged, and one checkpoint is passed over for both.
     pub(super) fn pass_over_unreadable(
         &mut self,
         regions: &[RegionIndex],
@@ -453,9 +454,10 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On
-    /// success the checkpoint is complete and its tasks are notified; otherwise it is aborted and counts as failed. Regions whose restart
-    /// had to wait for the outcome start again at the next [`JobCore::tick`].
+    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On success (with
+    /// the metadata as it was stored) the checkpoint is complete, its tasks are notified and commit, and the oldest ones beyond the number
+    /// to be kept are deleted; otherwise it is aborted and counts as failed. Regions whose restart had to wait for the outcome start again
+    /// at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,
@@ -479,8 +481,7 @@ impl JobCore {
         self.checkpoints.latest()
     }
 
-    /// Returns the monotonic time at which a checkpoint or savepoint is due or times out; `None` if
-    /// there is none or the job is not live.
+    /// Returns the monotonic time at which a checkpoint or savepoint is due or times out; `None` if there is none or the job is not live.
     pub(super) fn checkpoint_deadline(&self) -> Option<std::time::Duration> {
         if !self.is_live() {
             return None;

@@ -225,15 +225,17 @@ impl JobCore {
         }
     }
 
-    /// Handles the end of the program host that runs the job's coordinators: all regions whose coordinators are starting or run
-    /// fail, and the restart strategy decides whether they run again.
+    /// Handles the end of the program host that runs the job's coordinators: all regions whose coordinators are starting or run fail, and
+    /// the restart strategy decides whether they run again. If the user has cancelled the job while results were being published, it is
+    /// cancelled instead. Does nothing if there is no such region or the job is ending.
     pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
         let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
         self.coordinators_failed(now, &regions, cause);
     }
 
-    /// Handles that the start of coordinators with the number `round` has found a new program host instead of the known one:
-    /// the coordinators that were started before it have ended with their host, and their regions fail with `cause`.
+    /// Handles that the start of coordinators with the number `round` has found a new program host instead of the known one: the
+    /// coordinators that were started before it have ended with their host, and their regions fail with `cause`. To be called before
+    /// [`JobCore::coordinators_started`] for that start.
     pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
         let started = self.region_of_round(round);
         let regions = self.regions.iter().map(|(index, _)| index);

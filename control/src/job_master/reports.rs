@@ -18,7 +18,8 @@ use super::slots::NotRegistered;
 const STRIKES: u8 = 2;
 
 /// The reason why a message to a coordinator (the part of an operator that runs once per job) is not passed on now, from
-/// [`JobCore::route_event`] (a task's message) and [`JobCore::route_request`] (a client's).
+/// [`JobCore::route_event`] (a task's message) and [`JobCore::route_request`] (a client's); no other causes exist. The JobMaster answers
+/// the sender with it and keeps no message for later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Unroutable {
     /// The sending attempt is superseded, being cancelled, ended or unknown; for a task's message only.
@@ -27,16 +28,17 @@ pub enum Unroutable {
     /// There is no such operator, it has no coordinator, or the attempt's vertex does not contain it.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
-    /// The coordinators do not run now: their region waits for slots, they are being started, or they have failed and are not started
-    /// again yet; the message may be sent again later.
+    /// The coordinators do not run now: their region waits for slots or for its restart after a failure, or they are being started. The
+    /// sender may send the message again later.
     #[error("the coordinators are being started")]
     Unavailable,
 }
 
 impl JobCore {
-    /// Handles reported states of tasks on a TaskExecutor, in order: applies them, fails the regions of failed tasks, ends the
-    /// job after its last task. Returns those attempts that are not current here and that have not ended: the TaskExecutor is
-    /// to end them.
+    /// Handles reported states of tasks on a TaskExecutor, in order: applies them with their counts and metrics, fails the regions of
+    /// failed tasks (the restart strategy decides), ends the job after its last task. A task that reports CANCELED although it was not to
+    /// be cancelled counts as failed, and one that finished while it was to be cancelled as CANCELED. Returns those attempts that are not
+    /// current here and that have not ended: the TaskExecutor is to end them.
     ///
     /// # Errors
     ///
@@ -101,10 +103,11 @@ impl JobCore {
         }
     }
 
-    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own records, and issues commands that
-    /// bring both together: cancels attempts and frees slots that the job does not have, and fails tasks and slots that two
-    /// reports in a row did not list. `allocations` are the slots whose offer was accepted, `tasks` the attempts that run or
-    /// whose end was not confirmed yet. Ignored if the TaskExecutor is not registered as `instance`.
+    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own records, and issues commands that bring both
+    /// together: applies the reported states like [`JobCore::update_tasks`], cancels attempts that are not current or missed their
+    /// cancellation, frees slots that the job does not have, and fails tasks and slots that two reports in a row did not list (about their
+    /// regions the restart strategy decides). `allocations` are the slots whose offer was accepted, `tasks` the attempts that run or whose
+    /// end was not confirmed yet. Ignored if the TaskExecutor is not registered as `instance`.
     pub fn reconcile(
         &mut self,
         now: Now,

@@ -16,7 +16,8 @@ use thiserror::Error;
 /// The most savepoints that may wait for one another.
 const WAITING_MAX: usize = 16;
 
-/// A savepoint, a stop with a savepoint or a checkpoint that a user asks for, for [`JobCore::take_savepoint`].
+/// A savepoint, a stop with a savepoint or a checkpoint that a user asks for. The JobMaster makes it of a user's call, for
+/// [`JobCore::take_savepoint`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
     /// Number that names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
@@ -28,7 +29,8 @@ pub struct SavepointRequest {
     pub folder: String,
 }
 
-/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then.
+/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then. The JobMaster
+/// answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
     /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any
@@ -50,7 +52,8 @@ pub enum SavepointRefused {
         "a stop of the job with a savepoint waits already; the job ends with that savepoint, so ask again only if the stop fails"
     )]
     StopWaits,
-    /// This many savepoints wait already; 16 are the most that may wait.
+    /// This many requests (savepoints, stops and checkpoints) wait already; 16 are the most that may wait, the one that is being taken not
+    /// counted.
     #[error("{0} savepoints of the job wait already")]
     TooMany(usize),
 }
@@ -75,8 +78,9 @@ struct Waiting {
 
 impl JobCore {
     /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. The answer is
-    /// [`Command::SavepointEnded`] with the request's number: complete, or failed, for instance because tasks that come up do
-    /// not all run within `execution.checkpointing.timeout`.
+    /// [`Command::SavepointEnded`] with the request's number: complete, or failed: tasks that come up do not all run within
+    /// `execution.checkpointing.timeout` (monotonic, from now), the checkpoint fails, tasks of the job fail, or the job ends. The success
+    /// of a stop is answered only when the job has finished. No answer follows if the job is suspended.
     ///
     /// # Errors
     ///
@@ -178,10 +182,10 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On success a savepoint is
-    /// complete; that of a stop is first written to the job's log ([`Command::PersistCheckpoint`]). On failure the savepoint is
-    /// aborted and the user is told; in the case of a stop all tasks fail, too, because their sources read nothing more, and
-    /// the restart strategy decides.
+    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On success a savepoint is complete; that of
+    /// a stop is first written to the job's log ([`Command::PersistCheckpoint`]). On failure the savepoint is aborted and the user is told;
+    /// in the case of a stop all tasks fail, too, because their sources read nothing more, and the restart strategy decides. Ignored unless
+    /// this savepoint is being stored.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

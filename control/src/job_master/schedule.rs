@@ -12,8 +12,8 @@ use std::time::Duration;
 pub(super) const PLACE_RETRY: Duration = Duration::from_secs(5);
 
 impl JobCore {
-    /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots. Does nothing unless the job is
-    /// CREATED.
+    /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots; no task runs yet when this returns. Does nothing
+    /// unless the job is CREATED.
     pub fn start(&mut self, now: Now) {
         if self.status() != JobStatus::Created {
             return;
@@ -192,9 +192,10 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region
-    /// is deployed. If there was no place for the program host (kind [`NO_RESOURCE`]), the region gives its slots back and
-    /// tries again after 5 s. On another failure the region fails, and the restart strategy decides what follows.
+    /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region is
+    /// deployed, if it still has all its slots; otherwise once it has them. If there was no place for the program host (kind
+    /// [`NO_RESOURCE`]), the region gives its slots back and tries again after 5 s. On another failure the region fails, and the restart
+    /// strategy decides what follows.
     pub fn coordinators_started(
         &mut self,
         now: Now,
@@ -247,9 +248,9 @@ impl JobCore {
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
-    /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots,
-    /// begins checkpoints that are due, and aborts checkpoints and refuses savepoints whose time is over. Does nothing unless the job
-    /// is RUNNING or RESTARTING.
+    /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots, begins
+    /// checkpoints and savepoints that are due, and aborts checkpoints and refuses savepoints whose time is over. While the pointer of a
+    /// checkpoint is being written no region restarts. Does nothing unless the job is RUNNING or RESTARTING.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

@@ -19,8 +19,8 @@ use thiserror::Error;
 pub struct NotRegistered;
 
 impl JobCore {
-    /// Registers a TaskExecutor, so that it may offer slots; the same instance id again changes nothing. A registration of the
-    /// same process under another instance id is removed: its slots are lost and their tasks fail.
+    /// Registers a TaskExecutor, so that it may offer slots; the same instance id again changes nothing. A registration of the same process
+    /// under another instance id is removed: its slots are lost, their tasks fail, and the requirements are declared again.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);
@@ -32,18 +32,18 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; empty if the
-    /// TaskExecutor is not registered.
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; in use or not; empty if the
+    /// TaskExecutor is not registered. The JobMaster frees them there when the job has ended.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as the job needs them (a job that is ending needs none, and none that it has
-    /// freed before is taken), and deploys regions that are complete with them. Returns the accepted allocations, also those that
-    /// were accepted before; the TaskExecutor frees the others.
+    /// Takes the slots that a TaskExecutor offers, as far as regions that wait for slots need them (a job that is ending needs none, and
+    /// none that it has freed before is taken), and deploys regions that are complete with them. Returns the accepted allocations, also
+    /// those that were accepted before; the TaskExecutor frees the others.
     ///
-    /// `data_address` is where the job's program host on that TaskExecutor exchanges records. If it differs from that of an
-    /// offered slot that the job holds already, the host was replaced, and the slot's tasks fail.
+    /// `data_address` is where the job's program host on that TaskExecutor exchanges records. If it differs from that of an offered slot
+    /// that the job holds already, the host was replaced, and the slot's tasks fail; the slot stays.
     ///
     /// # Errors
     /// Returns [`NotRegistered`] if the TaskExecutor is not registered as `instance`.
@@ -89,9 +89,9 @@ impl JobCore {
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
 
-    /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed and their tasks
-    /// fail with `cause`. If it had slots and the job is not ending, the requirements are declared again. Ignored if the
-    /// TaskExecutor is not registered as `instance`.
+    /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed and their tasks fail with
+    /// `cause`. If it had slots and the job is not ending, the requirements are declared again. The restart strategy decides about the
+    /// regions of these tasks. Ignored if the TaskExecutor is not registered as `instance`.
     pub fn worker_lost(
         &mut self,
         now: Now,
@@ -103,10 +103,10 @@ impl JobCore {
         self.slots_lost(&lost, cause, now);
     }
 
-    /// Handles a report that a slot is lost although its TaskExecutor lives: its tasks fail with `cause`. If `accepted` is
-    /// false and the job does not hold the slot, the slot was never offered because its program host could not be started, and
-    /// all regions that wait for slots fail. Nothing changes if the job does not hold the slot and has accepted it or given it
-    /// back before: the report is late.
+    /// Handles a report that a slot is lost although its TaskExecutor lives: the slot is removed, its tasks fail with `cause` (the restart
+    /// strategy decides), and the requirements are declared again. If `accepted` is false and the job does not hold the slot, the slot was
+    /// never offered because its program host could not be started, and all regions that wait for slots fail. Nothing changes if the job
+    /// does not hold the slot and has accepted it or given it back before: the report is late.
     pub fn slot_failed(
         &mut self,
         now: Now,
@@ -154,10 +154,10 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that idle
-    /// slots of later ones complete get these and are deployed; those that still lack slots fail with this message (kind
-    /// [`NO_RESOURCE`], about which the restart strategy decides), unless the job is bounded and another region runs, whose slots will
-    /// become free. Ignored unless the job is RUNNING or RESTARTING.
+    /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that idle slots
+    /// of later ones complete get these and are deployed; those that still lack slots fail with this message (kind [`NO_RESOURCE`], about
+    /// which the restart strategy decides), unless the job is bounded and another region runs, whose slots will become free. The text is
+    /// kept for the message of a region that later waits for slots too long. Ignored unless the job is RUNNING or RESTARTING.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;

@@ -22,8 +22,9 @@ pub const UPDATES_PER_CALL_MAX: usize = 2_000;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// One job on this TaskExecutor: its program host (the process that runs the job's tasks here), its JobMaster, its tasks and
-/// the reports that wait to be sent to the JobMaster.
+/// One job on this TaskExecutor: its program host (the process that runs the job's tasks here), its JobMaster, its tasks and the reports
+/// that wait to be sent to the JobMaster (without a bound). The TaskExecutor's core makes it with the job's first slot, and drops it when
+/// the job has no slot, no host and no unconfirmed report here.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The program that the job's host runs, by the key of its stored file; `None`: this process itself is the program.

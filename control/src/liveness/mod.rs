@@ -10,8 +10,8 @@ mod tests;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`): the interval of beats, the silence
-/// after which the other counts as dead, and the time after which its actor counts as stuck.
+/// Limits of the heartbeats between two processes, of which one watches the other (`heartbeat.*`): the interval of beats, the silence after
+/// which the other counts as dead, and the time after which its actor counts as stuck; by default 1 s, 5 s and 10 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Interval between two beats (`heartbeat.interval`).

@@ -28,11 +28,13 @@ pub struct Bounds {
     /// Maximum number of hosts at the same time, including those that are being ended; at least 2, because one place is
     /// reserved for builds. A request beyond it waits until a host ends, and is refused at its deadline.
     pub max: usize,
-    /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended.
+    /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended; 0: each is
+    /// ended as soon as it has built its graph, unless its job has requested it.
     pub idle: usize,
     /// Maximum time for which a host that has built a graph waits for its job's slots; then it is ended.
     pub idle_for: Duration,
-    /// Maximum number of requests for builds that wait for a place; the newest beyond it are refused at once.
+    /// Maximum number of requests for builds that wait for a place; the newest beyond it are refused at once; 0: every one that gets no
+    /// place at once.
     pub waiting: usize,
 }
 

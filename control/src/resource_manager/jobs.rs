@@ -7,16 +7,15 @@ use model::{Fence, JobId, JobMasterId, LeaderSession};
 use std::time::Duration;
 
 impl ResourceManager {
-    /// Begins to watch the leader of a job, so that its JobMaster can register. From `now` (monotonic) on the job counts as
-    /// without a leader, until [`ResourceManager::leader_seen`] names one; without one for
-    /// [`Settings::job_timeout`](super::Settings::job_timeout) it is removed. Returns false, without a change, if the job was
-    /// watched already.
+    /// Begins to watch the leader of a job, so that its JobMaster can register. From `now` (monotonic) on the job counts as without a
+    /// leader, until [`ResourceManager::leader_seen`] names one; without one for [`Settings::job_timeout`](super::Settings::job_timeout)
+    /// the next tick removes it ([`Command::RemoveJob`]). Returns false, without a change, if the job was watched already.
     pub fn watch_job(&mut self, now: Duration, job_id: JobId) -> bool {
         self.jobs.watch(now, job_id)
     }
 
-    /// Records the session that leads a job now; `None` if no session leads it. The commands close the registration of a
-    /// JobMaster that leads no more ([`Command::CloseJob`]). Ignored for a session older than the known one and for a job that
+    /// Records the session that leads a job now; `None` if no session leads it: then the job time-out begins. The commands close the
+    /// registration of a JobMaster that leads no more ([`Command::CloseJob`]). Ignored for the known session, an older one, and a job that
     /// is not watched. `now` is monotonic.
     pub fn leader_seen(
         &mut self,
@@ -29,11 +28,12 @@ impl ResourceManager {
         closed.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// Registers the JobMaster that leads a watched job, from which on its requirements are accepted; does nothing if it is
-    /// registered already.
+    /// Registers the JobMaster that leads a watched job, from which on its requirements are accepted; does nothing if it is registered
+    /// already.
     ///
     /// # Errors
-    /// Returns [`NotLeading`] if another session or none leads the job, or the job is not watched.
+    /// Returns [`NotLeading`], without a change, if another session or none leads the job as far as [`ResourceManager::leader_seen`] was
+    /// told, or the job is not watched. The JobMaster may try again: its leadership may not have been seen yet.
     pub fn register_job_master(
         &mut self,
         job_id: JobId,
@@ -43,7 +43,8 @@ impl ResourceManager {
     }
 
     /// Handles that the JobMaster of this session has disconnected or its heartbeats stopped: its registration is closed
-    /// ([`Command::CloseJob`]), and the job is still watched. Does nothing if the JobMaster is not registered.
+    /// ([`Command::CloseJob`]), the job keeps its slots and is still watched. No job time-out begins, as the session still counts as the
+    /// leader. Does nothing if the JobMaster is not registered.
     pub fn job_master_gone(
         &mut self,
         job_id: JobId,

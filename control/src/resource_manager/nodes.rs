@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Maximum number of nodes that are blocked at the same time; blocking another one is refused with [`TooManyBlocked`] until a block
-/// ends.
+/// Maximum number of nodes that are blocked at the same time; blocking another one is refused with [`TooManyBlocked`] until a block ends. A
+/// node that is blocked already may still be blocked for longer.
 pub const BLOCKED_MAX: usize = 10_000;
 
 /// The error of [`ResourceManager::block`](super::ResourceManager::block) that
@@ -16,12 +16,14 @@ pub const BLOCKED_MAX: usize = 10_000;
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;
 
-/// The block of a node, on which no new slots or workers are placed.
+/// The block of a node by an operator (over REST): no new slots or workers are placed there; slots in use and running workers stay. Kept in
+/// memory by the ResourceManager, so that it ends with its leadership. Nodes that are avoided after failed starts have no `Blocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// The end of the block (monotonic), at which it is removed.
+    /// The end of the block (monotonic); the first [`tick`](super::ResourceManager::tick) from then on removes the block.
     pub until: Duration,
-    /// The reason for the block that the operator gave, for the list of blocked nodes.
+    /// The reason for the block that the operator gave, for the list of blocked nodes; that of the block that ends last, if there were
+    /// several.
     pub cause: String,
 }
 

@@ -23,7 +23,8 @@ const BACKOFF_MAX: u32 = 32;
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// Pause after the first failure to start a worker, before missing ones are requested again
-    /// (`resourcemanager.start-worker.retry-interval`); doubles with each failure in a row, to at most 32 times the value.
+    /// (`resourcemanager.start-worker.retry-interval`); doubles with each failure in a row, to at most 32 times the value. The first
+    /// registration of a worker ends the row and the pause.
     pub retry_interval: Duration,
     /// Number of failures to start workers within the last minute at which no more are requested, until fewer fall into it
     /// (`resourcemanager.start-worker.max-failure-rate`); above 0, because with 0 no worker would ever be requested.
@@ -40,7 +41,8 @@ pub struct PoolSettings {
     pub worker: WorkerResourceSpec,
 }
 
-/// A worker that an earlier ResourceManager of the application has left running, as the driver found it.
+/// A worker that an earlier ResourceManager of the application has left running, as the driver found it. Its TaskManager still runs and
+/// registers by itself; the driver does not know its spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
     /// Resource id of the worker's process, under which its TaskExecutor registers; not a process id of the system.
@@ -49,8 +51,9 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager: a worker was found, started or lost, a
-/// request for one failed, or the external system is lost.
+/// An event that a driver (the connection to YARN or Kubernetes) reports to the ResourceManager, for
+/// [`ResourceManager::driver`](super::ResourceManager::driver): a worker was found, started or lost, a request for one failed, or the
+/// external system is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. They have to register like
@@ -70,8 +73,8 @@ pub enum DriverEvent {
         /// Host name of the node the worker runs on.
         host: String,
     },
-    /// A request failed and is over; after a pause, the worker is requested again if it is still missing. The node, if known,
-    /// is avoided for 32 times the retry interval. Ignored for a request that is not open (answered or cancelled).
+    /// A request failed and is over; after a pause, the worker is requested again if it is still missing. Counts as a failed start. The
+    /// node, if known, is avoided for 32 times the retry interval. Ignored for a request that is not open (answered or cancelled).
     StartFailed {
         /// Number of the request for a worker.
         request: u64,
@@ -80,9 +83,9 @@ pub enum DriverEvent {
         /// Reason as text, for messages.
         cause: String,
     },
-    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the
-    /// external system's maximum. The spec is not requested again until no job needs it any more. Ignored for a request that is not
-    /// open.
+    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the external
+    /// system's maximum. The spec is not requested again until no job needs it any more, and the SlotManager is told
+    /// ([`Command::NeverMet`]); it is no failed start, and no pause follows. Ignored for a request that is not open.
     NeverMet {
         /// Number of the request for a worker.
         request: u64,
@@ -90,7 +93,7 @@ pub enum DriverEvent {
         cause: String,
     },
     /// A worker has ended, or its node is lost: its registration, if it has one, is closed and its TaskExecutor told to end. Counts as a
-    /// failed start if the worker had not registered.
+    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing.
     Lost {
         /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,

@@ -25,7 +25,7 @@ pub enum RestartSpec {
     None,
     /// A limited number of restarts, each after the same delay.
     FixedDelay {
-        /// Number of restarts in the life of the JobMaster; the next failure fails the job.
+        /// Number of restarts in the life of the JobMaster; the next failure fails the job. 0: the first one does.
         attempts: u32,
         /// Pause before each restart.
         delay: Duration,
@@ -47,7 +47,7 @@ pub enum RestartSpec {
     },
     /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
     FailureRate {
-        /// Maximum number of failures within the interval that are restarted.
+        /// Maximum number of failures within the interval that are restarted. 0: the first failure fails the job.
         max: u32,
         /// Period in which failures are counted.
         interval: Duration,

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Maximum time for which repetitions of a failure are only counted.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// Decides which failures of a job are logged, so that one that repeats fills no log: keeps the failure that was logged last,
-/// and how often it has come again since. Logs nothing itself.
+/// Decides which failures of a job are logged, so that one that repeats fills no log: keeps the failure that was logged last, and how often
+/// it has come again since. Logs nothing itself. The JobMaster has one for each job.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
     logged: Option<(String, Duration)>,
@@ -33,12 +33,14 @@ impl Repeats {
         Some(self.take())
     }
 
-    /// Returns true if the failure that was logged last came again since, so that a line with the count is due.
+    /// Returns true if the failure that was logged last came again since, so that a count waits to be logged. The JobMaster logs it with
+    /// its next line, and meanwhile not that the job is RUNNING again.
     pub fn is_counting(&self) -> bool {
         self.unlogged > 0
     }
 
-    /// Returns how often the failure that was logged last came again since, and sets that number to 0.
+    /// Returns how often the failure that was logged last came again since, and sets that number to 0. Which failure was logged last, and
+    /// when, stays known.
     pub fn take(&mut self) -> u64 {
         std::mem::take(&mut self.unlogged)
     }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// such a producer.
 pub const NOT_DEPLOYED: u32 = u32::MAX;
 
-/// The places of the producing subtasks of one edge of the job graph, from which its consuming subtasks fetch their records.
+/// The places of the producing subtasks of one edge of the job graph, from which its consuming subtasks fetch their records. Made for each
+/// deployment and not updated: a producer that restarts takes its consumers, which are in its region, with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
     /// Edge that the table belongs to.
@@ -27,36 +28,39 @@ pub struct ProducerTable {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// One task of a deployment: the attempt, its slot, and the state that it starts with.
+/// One task of a deployment: the attempt, its slot, and the state that it starts with. The TaskExecutor hands it to the job's program host,
+/// which starts the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlacement {
     /// The execution attempt to start.
     pub attempt: ExecutionAttemptId,
     /// Allocation (id under which the job holds it) of the slot that the attempt runs in.
     pub allocation: AllocationId,
-    /// The states that each operator is restored with, in the order of the subtasks of the checkpoint that wrote them; empty
-    /// without a restore.
+    /// The states that each operator is restored with, in the order of the subtasks of the checkpoint that wrote them; empty without a
+    /// restore. An operator without state is missing.
     pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from, so that it processes
     /// nothing more.
     pub ended: bool,
 }
 
-/// All that is sent to one program host of one TaskExecutor to start tasks there.
+/// All that is sent to one program host of one TaskExecutor to start tasks there: the tasks with their states, and the places of their
+/// producers. Made by [`deployments`] for the JobMaster's core, which issues it as a command. The job's graph is not in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
     /// TaskExecutor that the deployment is sent to.
     pub worker: Arc<Worker>,
     /// The address (`host:port`) at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: Arc<str>,
-    /// One table for each input edge of the tasks' vertices, with the places of the producers; shared between deployments.
+    /// One table for each input edge of the vertices that have a task here, with the places of the producers; shared between deployments.
     pub producers: Vec<Arc<ProducerTable>>,
     /// The tasks, in topological order.
     pub tasks: Vec<TaskPlacement>,
 }
 
-/// Makes one deployment for each TaskExecutor (and program host) on which some of these subtasks are placed; subtasks without a
-/// place are left out. The caller fills in the state that each task is restored with.
+/// Makes one deployment for each TaskExecutor (and program host) on which some of these subtasks are placed; subtasks without a place are
+/// left out. Their order is by TaskExecutor. The caller fills in the state that each task is restored with (`restore`, `ended`), which is
+/// empty here. Sends nothing.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
     let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
-/// A pipelined region: subtasks that exchange records while they run, so that they are started, restarted and ended together.
+/// A pipelined region: subtasks that exchange records while they run, or share a coordinator, so that they are started, restarted and
+/// cancelled together. One may finish before the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// The region's subtasks, ascending.
@@ -22,7 +23,8 @@ pub struct Region {
     pub coordinated: bool,
 }
 
-/// All regions of a job (sets of subtasks that start together), in the order of their first subtask.
+/// All regions of a job (sets of subtasks that start together), in the order of their first subtask. Each subtask is in exactly one.
+/// Computed once per JobMaster, from the graph alone.
 #[derive(Debug, Clone)]
 pub struct Regions {
     regions: Vec<Region>,

@@ -6,8 +6,8 @@ use crate::execution_graph::{ExecutionGraph, TaskIndex};
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// A slot that the job needs, by its number in the job's [`SlotPlan`], whichever real slot of a TaskExecutor serves it. Several
-/// subtasks of different vertices share it.
+/// A slot that the job needs, by its number in the job's [`SlotPlan`], whichever real slot of a TaskExecutor serves it. Several subtasks of
+/// different vertices of one slot sharing group share it. The real slot may change when the job restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedSlot(pub u32);
 

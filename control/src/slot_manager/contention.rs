@@ -15,8 +15,8 @@ use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job that waits for slots, with its shortage and the slots that it could yield (free for another job); an input of
-/// [`plan_yielding`].
+/// A job that waits for slots, with its shortage and the slots that it could yield (free for another job); an input of [`plan_yielding`],
+/// which the SlotManager makes at most every 200 ms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
     /// Id of the job that waits for slots.
@@ -25,7 +25,8 @@ pub struct Waiting<'a> {
     pub turn: Turn,
     /// The requirements that the job's slots leave unfulfilled.
     pub lacking: &'a [ResourceRequirement],
-    /// Numbers of slots by profile that the job holds and may yield now; empty if it is not to be asked.
+    /// Numbers of slots by profile that TaskExecutors have allocated to the job and that another job could use now. Empty if it has none,
+    /// or is not to be asked: it was asked 2 to 15 s ago and has freed nothing since.
     pub held: Slots<'a>,
     /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where workers are requested), so that
     /// other jobs are asked to yield to it. False: it may still get slots without that.
@@ -44,20 +45,21 @@ pub struct Turn {
     pub order: u64,
 }
 
-/// The decision which jobs yield (give up) slots and which jobs get them; both sets are empty if no job yields.
+/// The decision which jobs yield (give up) slots and which jobs get them, made by [`plan_yielding`] and carried out by the SlotManager;
+/// both sets are empty if no job yields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct YieldPlan {
-    /// The jobs that are to be asked to yield, each with the number of slots of each profile that it is to give up; empty if no
-    /// job yields.
+    /// The jobs that are to be asked to yield, each with the number of slots of each profile that it is to give up; empty if no job yields.
+    /// The SlotManager does not ask a job again that it asked less than 2 s ago.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// The jobs that the slots are taken for: each will have all it needs with these slots and the ones it holds; empty if no
-    /// job yields.
+    /// The jobs that the slots are taken for: each will have all it needs with these slots and the ones it holds; empty if no job yields.
+    /// Nothing is reserved for them: the freed slots are given in the order of service. Their shortages are not reported for 2 s.
     pub receivers: BTreeSet<JobId>,
 }
 
-/// Decides which waiting jobs yield slots so that others can run. For each job that is due, in the order of service, slots of
-/// later jobs are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. A job that
-/// yields gets nothing in the same plan. Only decides; the SlotManager asks the jobs.
+/// Decides which waiting jobs yield slots so that others can run. For each job that is due, in the order of service, slots of later jobs
+/// are taken, of the last one first, if they meet its whole shortage; otherwise nothing is taken for it. A job that yields gets nothing in
+/// the same plan, and yields to one job only. Only decides; the SlotManager asks the jobs.
 pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
     waiting.sort_by_key(|job| job.turn);
     let mut plan = YieldPlan::default();

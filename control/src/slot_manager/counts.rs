@@ -4,7 +4,8 @@ use super::matching::Slots;
 use model::{ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 
-/// Numbers of slots by profile (the resources that a slot offers), and their total.
+/// Numbers of slots by profile (the resources that a slot offers), and their total. The SlotManager keeps its sums in it: free slots, slots
+/// of each job, and shortages. A profile without slots has no entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     of: BTreeMap<ResourceProfile, u32>,

@@ -17,7 +17,8 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Number of slots for each profile, the resources that one slot offers.
+/// Number of slots for each profile (the resources that one slot offers), the least demanding first; an input of [`unmet_by`], which uses
+/// them up.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
 /// Returns how many slots there are of each profile; each item of `slots` is the profile of one slot.
@@ -61,18 +62,20 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
     sums.into_iter().rev().collect()
 }
 
-/// The new workers (TaskManagers to be started) that unmet requirements need, from [`workers_for`].
+/// The new workers (TaskManagers to be started) that unmet requirements need, as [`workers_for`] computes them for the SlotManager; nothing
+/// is requested yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
-    /// Number of new workers by spec.
+    /// Number of new workers by spec, never 0: the configured spec, or the same with fewer, larger slots.
     pub workers: BTreeMap<WorkerResourceSpec, u32>,
     /// The requirements that no worker of the configured size can meet, not even with a single slot.
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// Computes the workers that would meet all of `unmet`, in whole workers. `worker` is the configured size; a requirement larger
-/// than one of its slots gets workers of the same size, cut into fewer, larger slots, or is returned as impossible if it
-/// exceeds the whole worker.
+/// Computes the workers that would meet all of `unmet`, in whole workers. `worker` is the configured size; a requirement larger than one of
+/// its slots gets workers of the same size, cut into fewer, larger slots, or is returned as impossible if it exceeds the whole worker. For
+/// each spec the number is rounded up; the spare slots of one spec are not used for requirements of another. Slots that exist already are
+/// not considered: `unmet` is what they leave.
 pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
     let mut needed = WorkersNeeded::default();

@@ -45,8 +45,8 @@ pub struct Settings {
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
     /// those that the job uses already, then from the most used.
     pub spread_out: bool,
-    /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made
-    /// before; in production two heartbeat intervals.
+    /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made before; in
+    /// production two heartbeat intervals. 0: every report counts.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,
@@ -54,12 +54,12 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check) and some events: a message to a
-/// TaskExecutor, a JobMaster or the ResourceManager.
+/// A command for the caller, from [`SlotManager::check`](super::SlotManager::check), and `FreeSlot` from `report`, `slot_granted` and
+/// `remove_job`: a message to a TaskExecutor, a JobMaster or the ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask a TaskExecutor to allocate a slot to a job; the answer is given to `SlotManager::slot_granted` or
-    /// `SlotManager::slot_refused`.
+    /// Ask a TaskExecutor to allocate a slot to a job; the caller must pass the answer, or the call's failure, to
+    /// `SlotManager::slot_granted` or `SlotManager::slot_refused`. Until then the job holds the slot as pending: no time-out applies here.
     RequestSlot(SlotRequest),
     /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
     /// report still shows the slot, and the command is given again.
@@ -71,11 +71,12 @@ pub enum Command {
     },
     /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts. With passive supply: all
     /// registered usable slots, those of other jobs included, would not suffice (0.5 s after the shortage began, and after the start-up
-    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no worker can ever offer such a slot.
+    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no worker can ever offer such a slot. Held back for 2
+    /// s after other jobs were asked to yield to the job. The JobMaster decides what follows.
     TellLack(Lack),
-    /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that
-    /// another job can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job that frees nothing is asked
-    /// again after 15 s.
+    /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that another job
+    /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job is asked at most every 2 s, and one that
+    /// freed nothing again after 15 s only.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,
@@ -84,8 +85,9 @@ pub enum Command {
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply only: tell the ResourceManager how many workers are missing beyond the known ones, redundant ones
-    /// included. The amounts replace those of the command before. Given when the amounts or the known workers change.
+    /// Active supply only: tell the ResourceManager how many workers are missing beyond the known ones, redundant ones included. The
+    /// amounts replace those of the command before, and are cut to `slots_max`. Given by the first check, and whenever the amounts change
+    /// or a worker was added or removed.
     NeedWorkers {
         /// The number of additions and removals of workers that this takes into account.
         seen: u64,
@@ -100,7 +102,8 @@ pub enum Command {
     },
 }
 
-/// A request to a TaskExecutor that it allocate one of its free slots to a job.
+/// A request to a TaskExecutor that it allocate one of its free slots to a job. Made by [`SlotManager::check`](super::SlotManager::check);
+/// the caller hands it back with the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
     /// Id of the TaskExecutor that is asked, which it got at its present registration.
@@ -131,16 +134,18 @@ pub struct Lack {
 /// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's
-    /// state.
+    /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's state
+    /// (allocated), also if the other job is unknown to it.
     Occupied(SlotAllocation),
-    /// The TaskExecutor refused for any other reason (no such slot, a slot that is too small, registered at another ResourceManager),
-    /// is not registered here any more, or did not answer; the slot counts as [`Unknown`](super::workers::SlotState::Unknown) and is
-    /// given to no job until the next report.
+    /// The TaskExecutor refused for any other reason (no such slot, a slot that is too small, registered at another ResourceManager), is
+    /// not registered here any more, or did not answer; the slot counts as [`Unknown`](super::workers::SlotState::Unknown) and is given to
+    /// no job until the first report after [`Settings::settle`].
     NotKnown,
 }
 
-/// The numbers of workers and slots of a SlotManager, for REST: registered workers, their slots, and how many of each are blocked.
+/// The numbers of workers and slots of a SlotManager at the time of [`SlotManager::overview`](super::SlotManager::overview), for REST:
+/// registered workers, their slots, and how many of each are on nodes that an operator has blocked. The blocked ones are included in the
+/// other numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
     /// Number of registered workers.

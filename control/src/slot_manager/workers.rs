@@ -16,14 +16,16 @@ use std::time::Duration;
 /// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// No job holds the slot, so the next check may request it for one.
+    /// No job holds the slot. The next check may request it for one, unless the worker is being released or its node is blocked.
     Free,
-    /// The slot is requested from its TaskExecutor, which has not answered yet.
+    /// The slot is requested from its TaskExecutor, which has not answered yet. It counts as held by the job, and reports do not change it;
+    /// only the answer (or the request's failure) or a notice that the slot is free does.
     Pending(SlotAllocation),
-    /// The TaskExecutor has said that it has allocated the slot to a job.
+    /// The TaskExecutor has said, by its answer or in a report, that it has allocated the slot to this job, which the SlotManager may not
+    /// know (any more).
     Allocated(SlotAllocation),
-    /// A request for the slot ended without a known result; the next report tells the state. The slot is not given to a job
-    /// meanwhile.
+    /// A request for the slot ended without a known holder ([`Refusal::NotKnown`](super::Refusal::NotKnown)). The first report after
+    /// [`Settings::settle`](super::Settings::settle) tells the state; until then no job holds the slot and none gets it.
     Unknown,
 }
 
@@ -43,15 +45,16 @@ impl SlotState {
 pub struct Slot {
     /// The resources that the slot offers; a job's requirement is compared with them.
     pub profile: ResourceProfile,
-    /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until the next
-    /// report.
+    /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until a later report.
     pub state: SlotState,
-    /// Time (monotonic) of the last request or answer about the slot. Reports that arrive within
-    /// [`Settings::settle`](super::Settings::settle) after it do not change the slot, because they may have been made before.
+    /// Time (monotonic) at which the slot's state was last set: by a request, an answer, a notice that it is free, or a report that changed
+    /// it. Reports that arrive within [`Settings::settle`](super::Settings::settle) after it do not change the slot, because they may have
+    /// been made before. A slot that a report has just added is open to change at once.
     pub settled_at: Duration,
 }
 
-/// A TaskExecutor that has registered and sent its first slot report, from which [`Workers::add`] makes a worker.
+/// A TaskExecutor that has registered and sent its first slot report. The ResourceManager hands it to
+/// [`SlotManager::add_worker`](super::SlotManager::add_worker), and [`Workers::add`] makes a worker of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
     /// Id of the TaskExecutor's registration, drawn by the ResourceManager at each one; names the worker from now on.
@@ -66,7 +69,8 @@ pub struct NewWorker {
     pub report: SlotReport,
 }
 
-/// One registered worker (TaskManager) with its slots.
+/// One registered worker (TaskManager) with its slots, as the SlotManager knows it. [`Workers`] makes and changes it, and drops it when the
+/// TaskExecutor is gone or registers again.
 #[derive(Debug, Clone)]
 pub struct Worker {
     /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
@@ -77,11 +81,14 @@ pub struct Worker {
     pub spec: WorkerResourceSpec,
     /// Slots of the worker by index, from 0.
     pub slots: BTreeMap<u32, Slot>,
-    /// Time (monotonic) since when every slot is free; `None` if some slot is requested, held or in an unknown state.
+    /// Time (monotonic) since when every slot is free, at first that of the registration; `None` if some slot is requested, held or in an
+    /// unknown state.
     pub idle_since: Option<Duration>,
-    /// True if the worker is being released (idle for too long): none of its slots is given to a job any more.
+    /// True if the worker is being released (idle for too long): none of its slots is given to a job any more. Never reset; the worker
+    /// stays until its TaskExecutor is removed.
     pub releasing: bool,
-    /// True if the worker's node is blocked: no new slots on it are given to jobs.
+    /// True if the worker's node is blocked: no new slots on it are given to jobs, and those that jobs hold stay held. False again when the
+    /// block ends.
     pub blocked: bool,
     /// Number of slots that are not free.
     occupied: u32,
@@ -90,7 +97,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Iterates over the worker's free slots with their indexes.
+    /// Iterates over the worker's free slots with their indexes, also if the worker is not [usable](Worker::usable).
     pub fn free(&self) -> impl Iterator<Item = (u32, &Slot)> {
         self.slots
             .iter()
@@ -110,7 +117,8 @@ impl Worker {
     }
 }
 
-/// All registered workers and their slots, with the set of blocked nodes. Gives no slot to a job by itself.
+/// All registered workers and their slots, with the set of blocked nodes, as a part of the SlotManager, which alone makes and changes it.
+/// Gives no slot to a job by itself and sends nothing.
 #[derive(Debug)]
 pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,
@@ -146,13 +154,13 @@ impl Workers {
         self.all.iter()
     }
 
-    /// Returns three numbers: registered workers, their slots, and those slots that are free; workers on blocked nodes are
-    /// included.
+    /// Returns three numbers: registered workers, their slots, and those slots that are free; workers on blocked nodes and workers that are
+    /// being released are included in all three.
     pub fn totals(&self) -> (u32, u32, u32) {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// Returns the number of slots, over all workers, whose state is [`SlotState::Unknown`] until the next report.
+    /// Returns the number of slots, over all workers, whose state is [`SlotState::Unknown`].
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -182,14 +190,14 @@ impl Workers {
         self.holdings.take_touched()
     }
 
-    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets.
+    /// Iterates over the registered workers on blocked nodes, whose free slots no job gets, by host name and instance id.
     pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
         let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
         hosts.flatten().filter_map(|instance| self.all.get(instance))
     }
 
-    /// Iterates over the slots that `job` holds, allocated or with a pending request: the worker's instance id, the slot's
-    /// index and the slot.
+    /// Iterates over the slots that `job` holds, allocated or with a pending request, also those on blocked and releasing workers: the
+    /// worker's instance id, the slot's index and the slot, ordered by both. Empty for an unknown job.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
         self.holdings.slots_of(job).filter_map(|(instance, index)| {
             let slot = self.all.get(&instance)?.slots.get(&index)?;
@@ -197,8 +205,8 @@ impl Workers {
         })
     }
 
-    /// Adds a worker, idle since `now` (monotonic), and applies its first report. An earlier registration of the same process
-    /// is removed with its slots. Workers on blocked nodes are added as blocked.
+    /// Adds a worker, idle since `now` (monotonic), and takes over all states of its first report. An earlier registration of the same
+    /// process is removed with its slots. Workers on blocked nodes are added as blocked.
     pub fn add(&mut self, now: Duration, worker: NewWorker) {
         if let Some(earlier) = self.by_resource.get(&worker.resource_id).copied() {
             self.remove(earlier);
@@ -222,7 +230,8 @@ impl Workers {
         self.reconcile(now, id, worker.report, Duration::ZERO);
     }
 
-    /// Removes a worker with its slots and everything held on them, and returns it; `None` if it is not registered.
+    /// Removes a worker with its slots and everything held on them, and returns it; `None`, without a change, if it is not registered. Jobs
+    /// lack the slots that they held there.
     pub fn remove(&mut self, instance_id: InstanceId) -> Option<Worker> {
         let worker = self.all.remove(&instance_id)?;
         self.shelves.take(instance_id, &worker);
@@ -286,8 +295,9 @@ impl Workers {
         }
     }
 
-    /// Sets a slot's state at `now` (monotonic), as its TaskExecutor answered or as it was requested; [`Workers::reconcile`]
-    /// leaves the slot alone for a while after. Returns false, without a change, if there is no such worker or slot.
+    /// Sets a slot's state at `now` (monotonic), as its TaskExecutor answered or as it was requested, whatever the state before, and
+    /// updates the worker's `idle_since`. Sends nothing; [`Workers::reconcile`] leaves the slot alone for a while after. Returns false,
+    /// without a change, if there is no such worker or slot.
     pub fn set(
         &mut self,
         now: Duration,
@@ -338,7 +348,7 @@ impl Workers {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Returns true if the slot is requested for, or allocated under, the allocation `of`.
+    /// Returns true if the slot is requested for, or allocated under, the allocation `of`; false, too, if there is no such slot.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The slots of one TaskExecutor, and the allocation (job and id under which it is held) that each belongs to. Only keeps the
-/// record: starts and ends no task.
+/// The slots of one TaskExecutor, and the allocation (job and id under which it is held) that each belongs to. A part of the TaskExecutor's
+/// core, which alone changes it. Only keeps the record: starts and ends no task.
 #[derive(Debug, Clone)]
 pub struct SlotTable {
     resource_id: ResourceId,

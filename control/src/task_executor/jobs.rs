@@ -13,7 +13,8 @@ use std::time::Duration;
 pub struct Deployment {
     /// Number of the launch of the program host (the process that runs the job's tasks) that takes the tasks.
     pub launch: u64,
-    /// The tasks to hand on to the host. A task that the TaskExecutor has already is not among them: the request was repeated.
+    /// The tasks to hand on to the host, which are recorded as DEPLOYING. If the host does not take them, the caller reports
+    /// [`Event::NotDeployed`]. A task that the TaskExecutor has already is not among them: the request was repeated.
     pub accepted: Vec<ExecutionAttemptId>,
     /// The tasks that are refused because their slots are not allocated to the job or are being freed; the caller tells the
     /// JobMaster.
@@ -23,14 +24,14 @@ pub struct Deployment {
 }
 
 impl TaskExecutor {
-    /// Deploys tasks of the JobMaster `by` into slots of its job `id`, each given with its allocation. Tasks are recorded as
-    /// DEPLOYING and their slots as accepted; the caller hands the accepted ones to the program host. May be repeated. `now` is
-    /// monotonic.
+    /// Deploys tasks of the JobMaster `by` into slots of its job `id`, each given with its allocation. Tasks are recorded as DEPLOYING and
+    /// their slots as accepted; the caller hands the accepted ones to the program host. May be repeated. `now` is monotonic.
     ///
     /// # Errors
     ///
-    /// Returns the reason why the whole call is refused, without a change: `by` is not the connected JobMaster, or the host
-    /// does not take tasks.
+    /// Returns the reason why the whole call is refused, without a change: `by` is not the connected JobMaster (`NoJobMaster`,
+    /// `OtherJobMaster`), or the job's program host is not up (`HostNotUp`). The refusal of a single task is no error: see
+    /// [`Deployment::refused`].
     pub fn deploy(
         &mut self,
         now: Duration,
@@ -66,8 +67,9 @@ impl TaskExecutor {
         Ok(Deployment { launch, accepted, refused, commands })
     }
 
-    /// Has tasks cancelled for the JobMaster `by` of job `id` ([`Command::CancelOnHost`]); attempts that are not here or have
-    /// ended are ignored. Tasks report when they have ended.
+    /// Has tasks cancelled for the JobMaster `by` of job `id` ([`Command::CancelOnHost`]); attempts that are not here or have ended are
+    /// ignored, and so are all if the job's program host is not up. Returns before any task has ended; tasks report when they have. May be
+    /// repeated.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@ use model::{
 /// that time has passed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none
-    /// leads now.
+    /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none leads now.
+    /// Slots and tasks stay. Without a registration within `registration_timeout` the process ends with an error.
     ResourceManager(Option<ResourceManagerId>),
     /// A ResourceManager has accepted this TaskExecutor's registration; ignored unless it was asked last.
     RegistrationAccepted {
@@ -67,8 +67,9 @@ pub enum Event {
         /// The instance id under which the JobMaster knows this process; a ResourceManager gave it.
         instance: InstanceId,
     },
-    /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host,
-    /// which is killed, and its slots wait for the next JobMaster. Ignored unless this JobMaster is connected.
+    /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host, which is
+    /// killed, and its slots wait for the next JobMaster, at most for `slot_timeout`; lost slots and those that were given back are freed
+    /// at once. Ignored unless this JobMaster is connected.
     JobMasterLost {
         /// The job that the event is about.
         job: JobId,
@@ -79,7 +80,8 @@ pub enum Event {
         /// True if this TaskExecutor registers at the same JobMaster again after a pause; false: only at the job's next one.
         reconnect: bool,
     },
-    /// A JobMaster has refused this TaskExecutor for good: the job's program host is killed and its slots are freed.
+    /// A JobMaster has refused this TaskExecutor for good: the job's program host is killed and its slots are freed, so that its leader is
+    /// no longer watched.
     JobMasterRefused {
         /// The job that the event is about.
         job: JobId,
@@ -94,14 +96,16 @@ pub enum Event {
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
         id: JobMasterId,
     },
-    /// A job's program host has started and takes tasks: the job's slots are offered to its JobMaster.
+    /// A job's program host has started and takes tasks: the job's slots are offered to its JobMaster, and `slot_timeout` begins for each.
+    /// Ignored unless this launch was under way.
     HostUp {
         /// The job that the event is about.
         job: JobId,
         /// Number of the launch that the event is about, unique within this process; another than the present one is ignored.
         launch: u64,
     },
-    /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost.
+    /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost. The slots are
+    /// freed when the JobMaster has taken the report, or after `slot_timeout`.
     HostLost {
         /// The job that the event is about.
         job: JobId,
@@ -110,7 +114,7 @@ pub enum Event {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A job's program host that was asked to end has ended; another is launched if the job needs one.
+    /// A job's program host that was asked to end has ended; another is launched if the job has got a new slot since.
     HostEnded {
         /// The job that the event is about.
         job: JobId,
@@ -149,7 +153,8 @@ pub enum Event {
         /// Number of the connection on which the call was made ([`Connection::number`]); another than the present one is ignored.
         connection: u64,
     },
-    /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new.
+    /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new, and repeated until it has taken
+    /// them. Slots that were given back are freed when their last task has ended.
     TaskStates {
         /// The job that the event is about.
         job: JobId,
@@ -252,7 +257,8 @@ pub enum Command {
         /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
-    /// End the job's program host; answered with [`Event::HostEnded`]. Its tasks are cancelled or killed with it.
+    /// End the job's program host; answered with [`Event::HostEnded`] once its process is gone. Its tasks are cancelled or killed with it,
+    /// and no state of theirs is awaited.
     EndHost {
         /// The job that the command is about.
         job: JobId,
@@ -282,7 +288,8 @@ pub enum Command {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
-    /// Offer slots to a connected JobMaster; answered with [`Event::OffersAnswered`] or [`Event::OffersFailed`].
+    /// Offer all slots of the job that no JobMaster has accepted to the connected JobMaster, one call at a time; answered with
+    /// [`Event::OffersAnswered`] or [`Event::OffersFailed`].
     OfferSlots {
         /// The job that the command is about.
         job: JobId,
@@ -291,7 +298,8 @@ pub enum Command {
         /// Slots that are offered.
         slots: Vec<SlotOffer>,
     },
-    /// Report states of tasks to the connected JobMaster; answered with [`Event::ReportsTaken`] or [`Event::ReportsFailed`].
+    /// Report states of tasks to the connected JobMaster, one batch at a time; answered with [`Event::ReportsTaken`] or
+    /// [`Event::ReportsFailed`].
     UpdateTaskStates {
         /// The job that the command is about.
         job: JobId,

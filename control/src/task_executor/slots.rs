@@ -9,13 +9,14 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader,
-    /// launch its program host, offer the slot. A repeated request only watches the leader again. `now` is monotonic.
+    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader, launch its
+    /// program host, offer the slot. Returns before the host runs and any JobMaster has the slot. A repeated request only watches the
+    /// leader again. `now` is monotonic.
     ///
     /// # Errors
     ///
-    /// Returns the reason why the slot is not given, without a change: this process is not registered at the ResourceManager that
-    /// asks, or the slot does not exist, is taken or too small, or the allocation has another slot here.
+    /// Returns the reason why the slot is not given, without a change: this process is not registered at the ResourceManager that asks, or
+    /// the slot does not exist, is taken or too small, or the allocation has another slot here.
     pub fn request_slot(
         &mut self,
         now: Duration,

@@ -35,7 +35,8 @@ pub struct ClientTimeouts {
     /// Maximum time from a request to the end of an ordinary answer, and in a download the wait for each piece; then
     /// [`ClientError::Broken`].
     pub answer: Duration,
-    /// Maximum time for an answer that needs a program to be uploaded, built or submitted; then `ClientError::Broken`.
+    /// Maximum time from a request to the end of an answer that needs a program to be uploaded (a minute more for each whole GiB), built or
+    /// submitted; then `ClientError::Broken`, and the endpoint may carry the request out all the same.
     pub build: Duration,
 }
 
@@ -49,11 +50,10 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no
-/// call is repeated. All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer
-/// did not come in time, `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the
-/// statuses that a method names, 503 means that no leader of the component in question is known, and 504 that a component
-/// did not answer in time.
+/// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no call is repeated.
+/// All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer did not come whole or in time,
+/// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the statuses that a method names, 503 means
+/// that no leader of the component in question is known, and 504 that a component did not answer in time.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -146,10 +146,10 @@ impl RestClient {
         let path = format!("/jobmanager/logs/{}", escape(file));
         self.transport.download(&path, self.timeouts.answer, each).await
     }
-    /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id
-    /// `id` and its program hosts (the processes that run jobs' code). The endpoint asks the TaskManager for them. Refused
-    /// with 404 if it is not registered, with 503 while no ResourceManager leads or the TaskManager cannot be reached, and
-    /// with 504 if it does not answer in time.
+    /// Sends `GET /taskmanagers/:id/logs`: names, sizes and times of the log files of the TaskManager with the resource id `id` and its
+    /// program hosts (the processes that run jobs' code). The endpoint asks the TaskManager for them. Refused with 404 if it is not
+    /// registered, with 503 while no ResourceManager leads or the TaskManager cannot be reached, with 504 if it does not answer in time,
+    /// and with 500 if it cannot read its log folder.
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
@@ -178,8 +178,8 @@ impl RestClient {
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/status`: the job's state alone, also of one that has ended. Refused with 404 for an unknown
-    /// job, and with 503 while its JobMaster does not answer.
+    /// Sends `GET /jobs/:jobid/status`: the job's state alone, also of one that has ended, `INITIALIZING` while it is being stored. Refused
+    /// with 404 for an unknown job, and with 503 while the job is being recovered or its JobMaster does not answer.
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
@@ -203,14 +203,14 @@ impl RestClient {
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`, vertex by vertex.
-    /// Refused with 404 if the job is unknown or the checkpoint is not among the newest that are remembered
-    /// (`web.checkpoints.history`), otherwise like `RestClient::job`.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid`: the checkpoint with the number `id`, vertex by vertex. Refused with 404
+    /// if the job is unknown or the checkpoint is neither among the newest that are remembered (`web.checkpoints.history`) nor the newest
+    /// of its kind, otherwise like `RestClient::job`.
     pub async fn checkpoint(&self, job: &str, id: u64) -> Result<CheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/vertices/:vertexid`: the vertex with the id `vertex` (32 hexadecimal digits) and its
-    /// subtasks. Refused with 404 if the job or the vertex is unknown, otherwise like `RestClient::job`: 410 or 503.
+    /// Sends `GET /jobs/:jobid/vertices/:vertexid`: the vertex with the id `vertex` (32 hexadecimal digits) and its subtasks. Refused with
+    /// 404 if the job or the vertex is unknown, 400 if one is not an id, otherwise like `RestClient::job`: 410 or 503.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
@@ -270,8 +270,8 @@ impl RestClient {
         decode::from_base64(&answer.serialized_coordination_result)
             .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: a vertex's part of the checkpoint
-    /// `id`, subtask by subtask. Refused with 404 if the job, the checkpoint or the vertex in it is unknown.
+    /// Sends `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: a vertex's part of the checkpoint `id`, subtask by
+    /// subtask. Refused with 404 if the job, the checkpoint or the vertex in it is unknown, otherwise like [`RestClient::checkpoint`].
     pub async fn checkpoint_of_vertex(
         &self,
         job: &str,
@@ -295,8 +295,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
-    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of
-    /// the leader.
+    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of the leader or
+    /// when 256 later ones have ended.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -324,8 +324,8 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if
-    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if the operation
+    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -333,9 +333,10 @@ impl RestClient {
     ) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it.
-    /// Returns the id of the operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there,
-    /// or a running job needs it. Refused with 400 for an empty path, and with 403 if `web.cancel.enable` is false there.
+    /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there, a running job needs it, jobs are
+    /// still being recovered so that it is not known whether one does, or the store failed. Refused with 400 for an empty path, and with
+    /// 403 if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         let within = self.timeouts.answer;
@@ -343,8 +344,8 @@ impl RestClient {
             self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if
-    /// the operation `trigger` is unknown or forgotten, as after a change of the leader.
+    /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if the operation
+    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
     pub async fn disposal_status(&self, trigger: &str) -> Result<OperationInfo, ClientError> {
         self.get(&format!("/savepoint-disposal/{}", escape(trigger))).await
     }
@@ -407,10 +408,11 @@ impl RestClient {
             why: e.to_string(),
         })
     }
-    /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the
-    /// job's id; does not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program,
-    /// 400 if the request, the build or the savepoint is at fault, 409 if the job id is in use, 403 if submissions are not
-    /// allowed, 503 if there is no room now.
+    /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
+    /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
+    /// the savepoint is at fault, 409 if the job id is in use, 403 if submissions are not allowed or the cluster is for one job only, 500
+    /// if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is full. After 504 or `Broken` the job may
+    /// have been submitted.
     pub async fn run(
         &self,
         jar: &str,
@@ -419,15 +421,15 @@ impl RestClient {
         let path = format!("/jars/{}/run", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `POST /jars/:jarid/plan`: builds the uploaded program's graph on the cluster and returns it; submits nothing.
-    /// May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request or the build is at
-    /// fault, 403 if submissions are not allowed.
+    /// Sends `POST /jars/:jarid/plan`: runs the uploaded program on the cluster to build its graph, and returns that; submits nothing. May
+    /// take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request or the build is at fault, 403 if
+    /// submissions are not allowed, 503 if there is no room for the build now, 507 if the disk for programs is full.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
-    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program; its jobs go on. Refused with 404 for an unknown program,
-    /// and with 403 if uploads are not allowed there.
+    /// Sends `DELETE /jars/:jarid`: deletes the uploaded program from the endpoint's folder before the answer; its jobs go on. Refused with
+    /// 404 for an unknown program, and with 403 if uploads are not allowed there.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =

@@ -33,9 +33,9 @@ pub enum ClientError {
         /// Message of the system.
         why: String,
     },
-    /// A connection was made, but there is no whole answer: the connection broke, the answer did not come in time or was
-    /// above 256 MiB (a download has no such limit), the answer is not HTTP, or the file of an upload could not be read to
-    /// its end. The endpoint may have carried the request out.
+    /// A connection was made, but there is no whole answer: the connection broke, the answer did not come in time or was above 256 MiB (a
+    /// download has no such limit), the answer is not HTTP, or the file of an upload could not be read to its end. The endpoint may have
+    /// carried the request out. Also a path that is not a valid one for HTTP; nothing was sent then.
     #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
     Broken {
         /// Authority of the endpoint, `host:port`.
@@ -83,8 +83,9 @@ impl ClientError {
             _ => None,
         }
     }
-    /// Returns true if asking again may help: nobody answered (`Unreachable`, `Broken`), or the endpoint refused with 503
-    /// or 504 (nobody leads just now). After `Broken` or 504 the first request may have been carried out.
+    /// Returns true if asking again may help: nobody answered (`Unreachable`, `Broken`), or the endpoint refused with 503 or 504 (nobody
+    /// leads just now, too many requests, or a component did not answer in time). After `Broken` or 504 the first request may have been
+    /// carried out.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,

@@ -24,11 +24,12 @@ pub struct CheckpointCountsInfo {
     pub restored: u64,
     /// Number of checkpoints and savepoints that were triggered: the sum of `in_progress`, `completed` and `failed`.
     pub total: u64,
-    /// Number of checkpoints and savepoints in progress now: 0 or 1.
+    /// Number of checkpoints and savepoints in progress now: 0 or 1; savepoints that wait for their turn are not counted.
     pub in_progress: u64,
     /// Number of checkpoints and savepoints that became complete since the JobMaster started, those deleted since included.
     pub completed: u64,
-    /// Number of checkpoints and savepoints that failed since the JobMaster started.
+    /// Number of checkpoints and savepoints that failed since the JobMaster started, those included that were aborted because tasks failed
+    /// or the job ended.
     pub failed: u64,
 }
 
@@ -57,9 +58,10 @@ pub struct SpreadInfo {
 /// Spreads of sizes and durations over the newest complete checkpoints, savepoints included, at most 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointSummary {
-    /// Bytes that a checkpoint has written; equal to `state_size`, because every checkpoint holds the whole state.
+    /// Same value as `state_size`. With `execution.checkpointing.incremental` less was written, because parts that earlier checkpoints
+    /// stored are used again; how much is not counted.
     pub checkpointed_size: SpreadInfo,
-    /// Size of the whole state of a checkpoint in bytes, coordinators' state included.
+    /// Size of the whole state of a checkpoint in bytes, coordinators' state and parts that earlier checkpoints stored included.
     pub state_size: SpreadInfo,
     /// Milliseconds from the trigger of a checkpoint to its completion.
     pub end_to_end_duration: SpreadInfo,
@@ -120,7 +122,8 @@ pub struct CheckpointInfo {
     pub trigger_timestamp: i64,
     /// Time of the latest acknowledgement of a subtask in Unix milliseconds; -1 if no subtask has acknowledged.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this checkpoint; equal to `state_size`, because every checkpoint holds the whole state.
+    /// Same value as `state_size`. With `execution.checkpointing.incremental` less was written, because parts that earlier checkpoints
+    /// stored are used again; how much is not counted.
     pub checkpointed_size: u64,
     /// Size of the whole state in bytes, coordinators' state included; while the checkpoint is in progress, or if it
     /// failed, only that of the subtasks' parts that are present.
@@ -134,7 +137,7 @@ pub struct CheckpointInfo {
     pub processed_data: u64,
     /// Always 0 (bytes): no records in flight between tasks are stored with a checkpoint.
     pub persisted_data: u64,
-    /// Number of the job's subtasks that the checkpoint needs a part of, acknowledged or not.
+    /// Number of all subtasks of the job, each of which the checkpoint needs a part of, acknowledged or not.
     pub num_subtasks: u32,
     /// Number of subtasks whose part is present: those that have acknowledged, and those whose part was taken over from the
     /// checkpoint before because they had finished or wait for a slot.
@@ -145,11 +148,12 @@ pub struct CheckpointInfo {
     /// Parts of the checkpoint by vertex id, 32 hexadecimal digits; empty in the history and among the latest.
     pub tasks: BTreeMap<String, TaskCheckpointInfo>,
     /// The URI of the folder of a complete savepoint, or of a complete checkpoint in the checkpoint directory, which exists as long as the
-    /// checkpoint is kept; `<checkpoint-not-externally-addressable>` for one that the JobManager keeps; absent otherwise.
+    /// checkpoint is kept but is shown afterwards, too; `<checkpoint-not-externally-addressable>` for one that the JobManager keeps; absent
+    /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// True if the complete checkpoint was deleted since, because newer ones replace it, false if it is kept; absent if it
-    /// is not complete.
+    /// True if the complete checkpoint was deleted since, because newer ones replace it, false if it is kept; absent if it is not complete.
+    /// Always false for a savepoint: its deletion by a user is not noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
     /// Time of a checkpoint's failure in Unix milliseconds; absent unless it failed.
@@ -169,7 +173,8 @@ pub struct TaskCheckpointInfo {
     pub status: String,
     /// Time of the latest acknowledgement of the vertex's subtasks in Unix milliseconds; -1 if none has acknowledged.
     pub latest_ack_timestamp: i64,
-    /// Bytes written for this vertex; equal to `state_size`, because every checkpoint holds the whole state.
+    /// Same value as `state_size`. With `execution.checkpointing.incremental` less was written, because parts that earlier checkpoints
+    /// stored are used again; how much is not counted.
     pub checkpointed_size: u64,
     /// Sum of the state of the vertex's subtasks in bytes, as far as their parts are present.
     pub state_size: u64,
@@ -204,7 +209,8 @@ pub struct VertexCheckpointInfo {
 /// Spreads of sizes and durations over those subtasks of a vertex whose part of a checkpoint is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VertexCheckpointSummary {
-    /// Bytes that a subtask has written; equal to `state_size`, because every checkpoint holds the whole state.
+    /// Same value as `state_size`. With `execution.checkpointing.incremental` less was written, because parts that earlier checkpoints
+    /// stored are used again; how much is not counted.
     pub checkpointed_size: SpreadInfo,
     /// Size of a subtask's whole state in bytes, not only of what changed since the checkpoint before.
     pub state_size: SpreadInfo,
@@ -275,7 +281,8 @@ pub struct AcknowledgedInfo {
     pub ack_timestamp: i64,
     /// Milliseconds from the trigger to the acknowledgement; 0 if the part was taken over from the checkpoint before.
     pub end_to_end_duration: i64,
-    /// Bytes that the subtask has written; equal to `state_size`, because every checkpoint holds the whole state.
+    /// Same value as `state_size`. With `execution.checkpointing.incremental` less was written, because parts that earlier checkpoints
+    /// stored are used again; how much is not counted.
     pub checkpointed_size: u64,
     /// Size of the subtask's whole state in bytes.
     pub state_size: u64,
@@ -296,8 +303,8 @@ pub struct AcknowledgedInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
-    /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; all mean the same, as every checkpoint is whole.
-    /// Another text is refused with 400.
+    /// `CONFIGURED`, `FULL` or `INCREMENTAL`, as Flink's clients send it; all mean the same: whether parts of earlier checkpoints are used
+    /// again is decided by `execution.checkpointing.incremental` alone. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
@@ -336,9 +343,10 @@ pub struct CheckpointConfigInfo {
     pub mode: String,
     /// Milliseconds between the triggers of two checkpoints; `i64::MAX` if the job has no periodic ones.
     pub interval: i64,
-    /// Milliseconds from the trigger after which an incomplete checkpoint is aborted and counts as failed.
+    /// Milliseconds from the trigger after which a checkpoint is aborted and counts as failed, unless all subtasks have acknowledged by
+    /// then.
     pub timeout: i64,
-    /// Minimum number of milliseconds between the end of a checkpoint and the next trigger.
+    /// Minimum number of milliseconds between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint.
     pub min_pause: i64,
     /// Maximum number of checkpoints at the same time; always 1.
     pub max_concurrent: u32,
@@ -362,14 +370,14 @@ pub struct CheckpointConfigInfo {
 /// finished are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalizationInfo {
-    /// True if the newest checkpoints are kept when the job fails for good; otherwise they are deleted.
+    /// True if the newest checkpoints are kept when the job fails for good (whatever happens on cancellation); otherwise they are deleted.
     pub enabled: bool,
     /// True if all checkpoints are deleted when the job is cancelled; otherwise the newest are kept.
     pub delete_on_cancellation: bool,
 }
 
-/// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint. It may be empty; malformed fields are refused
-/// with 400.
+/// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint and is answered before it is taken. It may be empty; malformed
+/// fields are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory for the savepoint's folder, a URI or an absolute path; absent:
@@ -390,8 +398,8 @@ pub struct SavepointBody {
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint. It may be empty; malformed fields are refused
-/// with 400.
+/// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint and is answered before it is taken. If the savepoint fails,
+/// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -413,7 +421,8 @@ pub struct StopBody {
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /savepoint-disposal`, which deletes a savepoint with all its files.
+/// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a job still
+/// needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.
@@ -421,7 +430,9 @@ pub struct DisposalBody {
     pub savepoint_path: String,
 }
 
-/// The answer to a request that triggers a checkpoint, savepoint, stop or disposal, which goes on after the answer.
+/// The answer to a request that triggers a checkpoint, savepoint, stop or disposal (status 202, for a disposal 200). It is sent before
+/// anything is done: whether the operation succeeds, a later request by the id shows, as long as the leader does not change and fewer than
+/// 256 operations have ended since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerResponse {
     /// The id of the operation, 32 hexadecimal digits, by which the client asks for its state and result.
@@ -445,7 +456,8 @@ pub struct OperationInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct OperationResult {
-    /// The URI of the savepoint's folder; absent if the operation failed, and for a disposal.
+    /// The URI of the savepoint's folder; absent if the operation failed, and for a disposal. If only the cancellation or the end of the
+    /// job failed, the failure's text names the folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// The reason why the operation failed; absent if it succeeded.

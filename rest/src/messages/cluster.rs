@@ -18,7 +18,7 @@ pub struct ClusterOverview {
     /// Number of free slots on blocked nodes, which no job gets; absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Number of jobs that have not ended for good, waiting and restarting ones included.
+    /// Number of jobs that have not ended for good: those that are being stored, wait for slots or restart are included.
     pub jobs_running: u32,
     /// Number of jobs that finished: those that this Dispatcher remembers, and those that it has forgotten since its start.
     pub jobs_finished: u32,
@@ -37,7 +37,7 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// The answer to `GET /config`: settings for a page that shows the cluster.
+/// The answer to `GET /config`: settings of this endpoint for a page that shows the cluster. No component is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DashboardConfiguration {
@@ -61,7 +61,8 @@ pub struct DashboardConfiguration {
 pub struct Features {
     /// True if programs may be uploaded, planned and run over REST; otherwise such requests get 403.
     pub web_submit: bool,
-    /// True if jobs may be cancelled and stopped over REST (`web.cancel.enable`); otherwise such requests get 403.
+    /// True if jobs may be cancelled, stopped and bound to a client, and savepoints deleted, over REST (`web.cancel.enable`); otherwise
+    /// such requests get 403.
     pub web_cancel: bool,
     /// Always false: the parallelism of a running job can't be changed.
     pub web_rescale: bool,
@@ -79,7 +80,8 @@ pub struct ConfigurationEntry {
     pub value: String,
 }
 
-/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`: the log files that can be read.
+/// The answer to `GET /jobmanager/logs` and `GET /taskmanagers/:id/logs`: the log files that can be read, rotated ones and those with
+/// standard output included. The files are on the process's own machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogList {
     /// Log files, ordered by name; empty if the process logs to its console only.
@@ -89,8 +91,8 @@ pub struct LogList {
 /// The answer to `GET /jobs/:jobid/jobmanager/log-url` and `…/taskmanagers/:id/log-url`: where users read a process's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogUrl {
-    /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this
-    /// endpoint.
+    /// URL of the page with the process's log files in an external system such as YARN, or else of its log file at this endpoint, under the
+    /// host by which the client reached it. Whether anything is there is not checked.
     pub url: String,
 }
 
@@ -99,9 +101,9 @@ pub struct LogUrl {
 pub struct LogInfo {
     /// Name of the log file, without a folder, by which `…/logs/:file` serves it.
     pub name: String,
-    /// Size of the log file in bytes.
+    /// Size of the log file in bytes when the list was made; a file that is written grows.
     pub size: u64,
-    /// Time of the log file's last change, in Unix milliseconds.
+    /// Time of the log file's last change, in Unix milliseconds; 0 if the system does not tell it.
     pub mtime: u64,
 }
 
@@ -115,8 +117,8 @@ pub struct MetricSample {
     pub value: Option<String>,
 }
 
-/// One metric aggregated over several subtasks of a vertex. Values are absent unless the request named the metric by its
-/// parameter `get`, and the aggregation by `agg` (by default all four).
+/// One metric aggregated over those subtasks of a vertex that have it (of the ones that the parameter `subtasks` names, by default all).
+/// Values are absent unless the request named the metric by its parameter `get`, and the aggregation by `agg` (by default all four).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AggregatedMetric {
     /// Name of the metric, by which the request's parameter `get` asks for its values.
@@ -147,8 +149,8 @@ impl AggregatedMetric {
     }
 }
 
-/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one
-/// without fields.
+/// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one without
+/// fields. A block of the node that ends later stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {

@@ -13,7 +13,8 @@ pub struct JarList {
     pub files: Vec<JarFile>,
 }
 
-/// One program that was uploaded to this endpoint: its id, name and time of upload, and the jobs that it registers.
+/// One program that was uploaded to this endpoint and not deleted since: its id, name and time of upload, and the jobs that it registers.
+/// Uploads to other JobManagers' endpoints are not among them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarFile {
     /// Id of the program, `<32 hexadecimal digits>_<name>`, as used in `/jars/:jarid`.
@@ -26,7 +27,7 @@ pub struct JarFile {
     pub entry: Vec<JarEntry>,
 }
 
-/// One job that a program registers.
+/// One job that a program registers; it need not have been run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarEntry {
     /// Name of the registered job, by which `entryClass` of a request chooses it.
@@ -35,7 +36,7 @@ pub struct JarEntry {
     pub description: Option<String>,
 }
 
-/// The answer to `POST /jars/upload`, sent once the program was checked, run for its job names, and kept.
+/// The answer to `POST /jars/upload`, sent once the program was checked, run for its job names, and kept. No job was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarUploaded {
     /// Path of the program's file on the JobManager; its last part is the program's id.
@@ -98,7 +99,8 @@ pub struct JarRequest {
     pub restore_mode: Option<String>,
 }
 
-/// The answer to `POST /jars/:jarid/run`, sent once the job is accepted.
+/// The answer to `POST /jars/:jarid/run`, sent once the program has built its graph and the Dispatcher has accepted and stored the job; the
+/// job need not run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JarRunResponse {
     /// Id of the submitted job, 32 hexadecimal digits.

@@ -64,7 +64,8 @@ pub struct JobOverview {
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
-    /// Number of subtasks by state in lower case, such as `running`; every state is there, and their sum as `total`.
+    /// Number of subtasks by the state of their current attempts in lower case, such as `running`; every state is there, if need be with 0,
+    /// and their sum as `total`.
     pub tasks: BTreeMap<String, u32>,
     /// Always 0: every operator is in a vertex.
     #[serde(default)]
@@ -132,8 +133,9 @@ pub struct JobVertexInfo {
     pub max_parallelism: u32,
     /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
-    /// State of all subtasks together, by Flink's order of precedence: `FAILED` if one has failed, `FINISHED` only if all
-    /// have.
+    /// State of all subtasks together, by Flink's order of precedence: the first of `FAILED`, `CANCELING`, `CANCELED`, `INITIALIZING` and
+    /// `RUNNING` that one subtask is in; else `FINISHED` if all have finished, `RUNNING` if some have; else `DEPLOYING`, `SCHEDULED` or
+    /// `CREATED`.
     pub status: String,
     /// Time of the first deployment among the subtasks' current attempts, in Unix milliseconds; -1: none is deployed.
     pub start_time: i64,
@@ -142,7 +144,8 @@ pub struct JobVertexInfo {
     /// Milliseconds from `start_time` to `end_time`, or to the time of the details if not all subtasks have ended; -1: none
     /// is deployed.
     pub duration: i64,
-    /// Number of subtasks by state, by Flink's name such as `RUNNING`; every state is there, if need be with 0.
+    /// Number of subtasks by the state of their current attempts, by Flink's name such as `RUNNING`; every state is there, if need be with
+    /// 0 (`RECONCILING`, which does not occur, always).
     pub tasks: BTreeMap<String, u32>,
     /// Records and bytes, summed over the subtasks' current attempts.
     pub metrics: IoMetrics,
@@ -263,10 +266,11 @@ pub struct PlanInput {
     pub exchange: String,
 }
 
-/// The answer to `GET /jobs/:jobid/status`: the job's state alone.
+/// The answer to `GET /jobs/:jobid/status`: the job's state alone; `INITIALIZING` while the job is being stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatusInfo {
-    /// State of the job by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or
+    /// `CANCELLING`.
     pub status: String,
 }
 
@@ -281,7 +285,8 @@ pub struct ExecutionResult {
     pub job_execution_result: Option<JobExecutionResult>,
 }
 
-/// The state of something that a client waits for: a job's end, or a triggered checkpoint, savepoint, stop or disposal.
+/// The state of something that a client waits for: a job's end, or a triggered checkpoint, savepoint, stop or disposal. It says whether
+/// that has ended, not whether it succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
     /// `IN_PROGRESS` or `COMPLETED`, the latter also if the operation failed.
@@ -319,8 +324,8 @@ pub struct FailureBody {
     pub serialized_throwable: String,
 }
 
-/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has
-/// cured included.
+/// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has cured
+/// included, but at most the newest `web.exception-history-size`. For a job that has ended: those until its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
@@ -335,7 +340,7 @@ pub struct JobExceptions {
     pub exception_history: ExceptionHistory,
 }
 
-/// The newest failures of a job's history, and whether older ones are left out.
+/// The newest failures of a job's history since its present JobMaster started, and whether older ones are left out of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// The body of every answer with a status of 400 or more: the reasons why the request was not served.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// The messages of the error, most general first.
+    /// The messages of the error, most general first; at least one.
     pub errors: Vec<String>,
     /// Set if the errors are a program's own help or complaint about its arguments, which clients print as they are; absent
     /// otherwise.
@@ -39,6 +39,7 @@ pub enum Usage {
     Wrong,
 }
 
-/// An empty JSON object, `{}`: the body of answers that say nothing.
+/// An empty JSON object, `{}`: the body of answers that say only that the request was accepted (a cancellation, a client's beat, the end of
+/// the cluster) or done (a deleted program, an unblocked node).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EmptyBody {}

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /taskmanagers`: the TaskManagers that are registered now.
+/// The answer to `GET /taskmanagers`: the TaskManagers that are registered at the leading ResourceManager now, also those that have not
+/// reported their slots yet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskManagers {
     /// Registered TaskManagers, ordered by id.
@@ -45,7 +46,7 @@ pub struct TaskManagerInfo {
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// The slots that jobs have; absent in the list of TaskManagers.
+    /// The slots that jobs have; free ones are not in it. Absent in the list of TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
     /// The memory in use (0 if the TaskManager does not answer within 2 s) and its maximum; absent in the list of TaskManagers.
@@ -53,7 +54,8 @@ pub struct TaskManagerInfo {
     pub metrics: Option<TaskManagerMetrics>,
 }
 
-/// The processor cores and memory of a TaskManager's machine, and two parts of its memory as configured.
+/// The processor cores and memory of a TaskManager's machine as the TaskManager found them at its start, and two parts of its memory as
+/// configured. What is free now is not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HardwareInfo {

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 /// Flink's text for a checkpoint whose folder users do not know.
 const NOT_EXTERNAL: &str = "<checkpoint-not-externally-addressable>";
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints` from a job's report; the checkpoints in it have an empty `tasks`.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints` from a job's report; the checkpoints in it have an empty `tasks`. Folders of
+/// checkpoints are those that the report names ([`CheckpointReport::name_folders`]).
 pub fn checkpoints(report: &CheckpointReport) -> CheckpointingStatistics {
     let counts = report.counts;
     let (size, duration) = (spread(report.state_bytes), spread(report.duration_ms));

@@ -352,8 +352,8 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// Renders the answer to `GET /jobs/:jobid/exceptions`: the failure that ended the job or else the newest one, and the
-/// newest failures, at most `max`, newest first.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`: the failure that ended the job or else the newest one, and the newest failures, at
+/// most `max`, newest first. With `max` 0 the history is empty and the root is still shown.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);

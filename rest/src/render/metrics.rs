@@ -5,8 +5,8 @@ use gateways::job_master::{JobDetails, SubtaskDetails};
 use model::JobVertexId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names of the metrics whose values a request wants (its parameter `get`); `None`: it wants the names of all metrics,
-/// without values.
+/// The names of the metrics whose values a request wants (its parameter `get`); `None`: it has no `get` and wants the names of all metrics,
+/// without values. Names that no metric has are ignored.
 pub type Wanted<'a> = Option<BTreeSet<&'a str>>;
 
 /// Returns all metrics of one subtask, by name.

@@ -7,8 +7,8 @@ use gateways::resource_manager::TaskManagerSummary;
 use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
-/// Renders one TaskManager of `GET /taskmanagers`. `now_ms` is the present time in Unix milliseconds, from which the time
-/// of the last heartbeat is computed.
+/// Renders one TaskManager of `GET /taskmanagers`. `now_ms` is the present time in Unix milliseconds, from which the time of the last
+/// heartbeat is computed. `allocated_slots` and `metrics` stay `None`: they are for [`task_manager_details`].
 pub fn task_manager(summary: &TaskManagerSummary, now_ms: u64) -> TaskManagerInfo {
     let (spec, facts) = (&summary.spec, &summary.facts);
     let total = ResourceProfile {
