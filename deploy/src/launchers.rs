@@ -122,8 +122,7 @@ impl Places {
             HostSide::TaskManager => "tasks",
         };
         let name = format!("{}-{side}-{number}", request.job_id);
-        let disk = usize::try_from(number).unwrap_or_default() % parts.folders.len().max(1);
-        let disk = parts.folders.get(disk).ok_or(std::io::ErrorKind::NotFound)?;
+        let disk = disk_of(&parts.folders, number).ok_or(std::io::ErrorKind::NotFound)?;
         let root = Root { folder: disk.join(&name), parts: parts.clone() };
         let (work, tmp) = (root.folder.join("work"), root.folder.join("tmp"));
         std::fs::create_dir_all(&work)?;
@@ -133,6 +132,11 @@ impl Places {
         let (stdout, stderr) = host_logs::places(&parts.log, &root.folder, job);
         Ok(Self { name, _root: root, work, tmp, stdout, stderr })
     }
+}
+
+/// Returns the folder below which a launch has its own: the launches of a process take its disks in turn.
+fn disk_of(folders: &[PathBuf], launch: u64) -> Option<&PathBuf> {
+    folders.get(usize::try_from(launch).unwrap_or_default() % folders.len().max(1))
 }
 
 /// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up. From
@@ -267,4 +271,17 @@ pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
     env.insert(crate::environment::FACTS_VARIABLE.to_owned(), facts);
     crate::target::host_environment(options, &mut env);
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_of_a_process_take_its_disks_in_turn() {
+        let disks: Vec<PathBuf> = vec!["/disk-0".into(), "/disk-1".into()];
+        let taken = [1, 2, 3].map(|launch| disk_of(&disks, launch).unwrap().to_str().unwrap());
+        assert_eq!(taken, ["/disk-1", "/disk-0", "/disk-1"]);
+        assert_eq!(disk_of(&[], 1), None);
+    }
 }

@@ -137,8 +137,6 @@ pub struct StartHost {
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits. 0, for a host
     /// inside its parent's process: it never exits for this reason.
     pub heartbeat_timeout_ms: u64,
-    /// Directory for temporary files of the host's tasks.
-    pub tmp_dir: String,
     /// Options of the data plane by key, such as `exchange.force-serialization`.
     pub options: BTreeMap<String, String>,
 }

@@ -154,8 +154,8 @@ impl Handler<Ask<StartHost>> for ProgramHost {
         // A parent that is silent for 0.6 of its heartbeat time-out may already have been declared dead.
         heard(self, Some(start.heartbeat_timeout_ms.saturating_mul(6) / 10));
         let (program, rpc) = (self.program.clone(), self.rpc.clone());
-        let (place, embedded) = (self.place.clone(), self.embedded);
-        let starting = async move { Worker::start(start, program, rpc, place, embedded).await };
+        let (tmp_dir, place) = (self.tmp_dir.clone(), self.place.clone());
+        let starting = Worker::start(start, program, rpc, tmp_dir, place, self.embedded);
         Box::pin(starting.into_actor(self).map(|started, host, _| match started {
             Ok(worker) => {
                 let data_address = worker.data_address().clone();

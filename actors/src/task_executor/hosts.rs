@@ -27,7 +27,6 @@ use model::{
 use platform::watch;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -42,7 +41,7 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 const END_GRACE: Duration = Duration::from_secs(10);
 
 /// The settings that each program host (process that runs a job's tasks) of this TaskManager receives when it is started: the
-/// cluster's id, addresses and ports for the exchange of records, folders for temporary files, options, and the memory limit.
+/// cluster's id, addresses and ports for the exchange of records, options, and the memory limit.
 #[derive(Debug, Clone)]
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.
@@ -53,9 +52,6 @@ pub struct HostSettings {
     pub data_host: String,
     /// Ports that hosts may open for the exchange of records: `0` (any free one), a number, a list or a range.
     pub data_ports: String,
-    /// Folders for temporary files, one on each disk; each new host gets the next one. Without any, hosts get an empty
-    /// path.
-    pub tmp_dirs: Vec<PathBuf>,
     /// Options of the process that concern the exchange, state and execution of tasks, by key; every host gets them.
     pub options: BTreeMap<String, String>,
     /// True if hosts limit the memory of user code to their slots' part of `taskmanager.memory.task.size`; false: no
@@ -66,12 +62,7 @@ pub struct HostSettings {
 impl HostSettings {
     /// Reads the settings from the options: the data port, the bind address, and all options that concern tasks (`s3.`,
     /// `exchange.`, `execution.`, `task.` and others). The memory limit is on.
-    pub fn from_options(
-        options: &conf::Options,
-        cluster_id: ClusterId,
-        data_host: String,
-        tmp_dirs: Vec<PathBuf>,
-    ) -> Self {
+    pub fn from_options(options: &conf::Options, cluster_id: ClusterId, data_host: String) -> Self {
         const DATA_PLANE: [&str; 6] = [
             "s3.",
             "exchange.",
@@ -88,16 +79,9 @@ impl HostSettings {
             data_bind: options.get(&conf::taskmanager::BIND_HOST),
             data_host,
             data_ports: conf::OptionValue::show(&ports).unwrap_or_else(|| "0".to_owned()),
-            tmp_dirs,
             options: of_data_plane,
             limits_memory: true,
         }
-    }
-
-    /// Returns the folder for temporary files of this launch of a host.
-    pub(super) fn tmp_dir(&self, launch: u64) -> String {
-        let disk = usize::try_from(launch).unwrap_or_default() % self.tmp_dirs.len().max(1);
-        self.tmp_dirs.get(disk).map_or_else(String::new, |dir| dir.display().to_string())
     }
 }
 
@@ -397,7 +381,6 @@ impl TaskExecutor {
             let bytes = u128::from(whole.0) * u128::from(slots) / u128::from(all);
             MemorySize(u64::try_from(bytes).unwrap_or(whole.0))
         };
-        let launch = self.hosts.get(&job_id).map_or(0, |host| host.launch);
         let timeout = self.services.heartbeat.limits().timeout;
         let heartbeat_timeout_ms = match own_process {
             true => u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
@@ -417,7 +400,6 @@ impl TaskExecutor {
             managed_memory: share(spec.managed),
             task_memory: settings.limits_memory.then(|| share(spec.task)),
             heartbeat_timeout_ms,
-            tmp_dir: settings.tmp_dir(launch),
             options: settings.options.clone(),
         }
     }

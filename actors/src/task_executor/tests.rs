@@ -145,7 +145,6 @@ impl Setup {
                 &services.options,
                 ClusterId::new("test"),
                 "node-1".into(),
-                vec!["/disk-0".into(), "/disk-1".into()],
             ),
             data_key: std::sync::Arc::new(|job| [job.0 as u8; 32]),
             logs,

@@ -177,7 +177,6 @@ impl Plan<'_> {
         let (spec, process_memory) = crate::entrypoint::offer(&self.options)?;
         let base = self.base("taskmanager").await?;
         let keys = base.rpc.clone();
-        let tmp = self.work.subs("tmp")?;
         let parts = TaskManagerParts {
             launcher: self.launcher(&base, "tasks")?,
             retrieval: Arc::new(jobmanager.own_leaders().clone()),
@@ -196,7 +195,6 @@ impl Plan<'_> {
                     &self.options,
                     base.rpc.cluster_id().clone(),
                     "localhost".to_owned(),
-                    tmp,
                 )
             },
             data_key: Arc::new(move |job| crate::entrypoint::job_key(&keys, job)),

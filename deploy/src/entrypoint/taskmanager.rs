@@ -126,7 +126,6 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     });
     let retrieval = retrieval(&platform, &options, &rpc_service).await?;
     watch_refusals(retrieval.clone(), base.fatal.clone());
-    let tmp = work.subs("tmp")?;
     let keys = rpc_service.clone();
     let parts = TaskManagerParts {
         retrieval: Arc::new(retrieval),
@@ -139,7 +138,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         process_memory,
         facts: facts::of_this_process(&options),
         pid: std::process::id(),
-        hosts: HostSettings::from_options(&options, rpc_service.cluster_id().clone(), host, tmp),
+        hosts: HostSettings::from_options(&options, rpc_service.cluster_id().clone(), host),
         data_key: Arc::new(move |job| job_key(&keys, job)),
         logs: log_folder(&process.log),
         base,

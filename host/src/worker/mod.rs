@@ -93,6 +93,7 @@ impl Worker {
         start: StartHost,
         program: ProgramEntry,
         rpc: RpcService,
+        tmp_dir: PathBuf,
         place: Place,
         embedded: bool,
     ) -> Result<Self, BuildError> {
@@ -130,7 +131,7 @@ impl Worker {
                 platform,
                 runtime: handle.clone(),
                 uploads: uploads.clone(),
-                tmp_dir: PathBuf::from(&start.tmp_dir),
+                tmp_dir,
                 options: Arc::new(start.options),
                 stack_bytes: options.stack_bytes,
                 embedded,

@@ -237,7 +237,6 @@ impl Cluster {
             managed_memory: MemorySize::from_mib(16),
             task_memory: None,
             heartbeat_timeout_ms: 0,
-            tmp_dir: self.tmp.path().display().to_string(),
             options: options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         }
     }

@@ -84,7 +84,7 @@ pub struct ExchangeOptions {
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
     pub connect_timeout: Duration,
     /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
-    /// `DataRequestRefused`. Zero: for ever. Default 300 s.
+    /// `DataRequestRefused`; a part of a millisecond counts as a whole one. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
     /// Bound in time on what waits for a consumer: its channels hold no more records than it takes within this time at its measured rate,
     /// but at least one element each; beyond it producers wait (Flink's buffer debloating). `None`: no such bound. Default 1 s.
@@ -384,7 +384,7 @@ impl Shared {
         self.runtime.spawn(async move {
             match shared.connect(&address).await {
                 Ok(connection) => {
-                    let wait_ms = shared.options.producer_timeout.as_millis();
+                    let wait_ms = shared.options.producer_timeout.as_micros().div_ceil(1_000);
                     let wait_ms = u32::try_from(wait_ms).unwrap_or(u32::MAX);
                     // Under the lock, so that a port that closes meanwhile either prevents the request or releases the link.
                     let mut links = lock(&links);

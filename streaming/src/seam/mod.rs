@@ -451,7 +451,7 @@ pub struct SubtaskContext {
     pub output_key_groups: Vec<u32>,
     /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// An existing folder for temporary files, which other tasks and jobs on the TaskManager share; it is deleted when that ends.
+    /// An existing folder for temporary files, which the host's tasks share; it is deleted when the host ends.
     pub tmp_dir: PathBuf,
     /// Options by key: the TaskManager's for the data plane (`s3.`, `task.` and others), overridden by the job's.
     pub options: Arc<BTreeMap<String, String>>,

@@ -366,8 +366,8 @@ impl<'a> ReaderContext<'a> {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns an existing folder for the task's temporary files. Other tasks on the TaskManager use it too, also those of other jobs: file
-    /// names should contain job, operator and subtask. It is deleted when the TaskManager ends, not at the end of the task.
+    /// Returns an existing folder for the task's temporary files. The job's other tasks on the TaskManager use it too, so file names
+    /// should contain operator and subtask. It is deleted when the job's process on the TaskManager ends, not at the end of the task.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }

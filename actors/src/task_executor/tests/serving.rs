@@ -23,7 +23,6 @@ async fn the_first_slot_launches_the_host_registers_and_offers() {
     assert_eq!(body.task_memory, Some(MemorySize(301)));
     assert_eq!(body.parent.endpoint, format!("task_executor/{JOB}"));
     assert_eq!(body.heartbeat_timeout_ms, 0, "in this process");
-    assert!(body.tmp_dir.starts_with("/disk-"), "{}", body.tmp_dir);
     let me = s.connect(&mut master).await;
     assert_eq!((me.instance_id, me.session), (ME, s.handle.session));
     let _beats = s.job_master_beats(1);
@@ -250,14 +249,4 @@ async fn a_host_in_a_process_of_its_own_fences_itself_and_its_end_is_noticed() {
     start.answer(Ok(HostStarted { data_address }));
     master.next::<DisconnectTaskManager>().await.answer(Ok(()));
     master.silent_for(Duration::from_secs(1)).await;
-}
-
-#[test]
-fn the_hosts_of_a_process_take_its_disks_in_turn() {
-    let disks = vec!["/disk-0".into(), "/disk-1".into()];
-    let cluster = ClusterId::new("test");
-    let settings =
-        HostSettings::from_options(&conf::Options::default(), cluster, "node-1".into(), disks);
-    let taken = [1, 2, 3].map(|launch| settings.tmp_dir(launch));
-    assert_eq!(taken, ["/disk-1", "/disk-0", "/disk-1"]);
 }
