@@ -20,8 +20,9 @@ use crate::{
 use model::NodeId;
 use std::rc::Rc;
 
-/// A stream of records of one type. Clones are cheap and name the same records. A stream that several operators read gives every record
-/// to each of them.
+/// A stream of records of one type, as a program declares it; no record flows before the job runs. Clones are cheap and name the same
+/// records. A stream that several operators read gives every record to each of them. If nothing reads a stream, its operator runs all the
+/// same and its records are dropped.
 ///
 /// Methods that take a function add an operator to the job and return the stream of its output. Each subtask calls a clone of the
 /// function, on the thread of its task. The emitted records get the event time of the record that the function was called for. A
@@ -65,7 +66,8 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
+    /// Sets the operator's uid, unique in the job; the last call counts. In every later version of the program its state is found by this
+    /// uid, without one by the operator's place in the graph. A restore is
     /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
     /// fails if two operators have the same one. With `execution.checkpointing.interval` the build also fails if a source, a sink that
     /// collects or commits, or an operator with state has none, unless `pipeline.auto-generate-uids` is true; see
@@ -392,9 +394,9 @@ impl<T: Record> Stream<T> {
     /// Gives every record its event time and the stream its watermarks, as `strategy` says; both are milliseconds since 1970. They
     /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
-    /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with
-    /// the minimum of all. The operator needs no uid: if a changed program finds no watermark in a savepoint, the operator begins
-    /// without one, so that operators whose state is new take records as on time that were late before.
+    /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with the
+    /// minimum of all whose input had not ended. The operator needs no uid: if a changed program finds no watermark in a savepoint, it
+    /// begins without one, so that operators whose state is new take records as on time that were late before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,
