@@ -68,17 +68,17 @@ impl Environment {
 
     /// Sets the job's name; the last call counts. The client's `pipeline.name`, and the program's own by [`Environment::set_option`], take
     /// precedence over this name, and this name over the cluster's. Without any of them, or if the one that counts is blank, the job has
-    /// the name that it was registered
-    /// under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has more than 1,024 bytes.
+    /// the name that it was registered under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has
+    /// more than 1,024 bytes.
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The last call counts. The
     /// client's `pipeline.max-parallelism`, and the program's own by [`Environment::set_option`], take precedence over this number, and
-    /// this number over the cluster's option. Without any of them an
-    /// operator has 1.5 times its parallelism, rounded up to a power of two, 128 to 32768. The build fails if the number is out of range
-    /// or less than an operator's parallelism. A program with another number cannot be restored from snapshots with keyed state.
+    /// this number over the cluster's option. Without any of them an operator has 1.5 times its parallelism, rounded up to a power of two,
+    /// 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another number
+    /// cannot be restored from snapshots with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
@@ -91,9 +91,8 @@ impl Environment {
     }
 
     /// Sets an option for this job, unless the client sets it; the last call for a key counts. The build accepts any key, and checks no
-    /// value but that of
-    /// `pipeline.max-parallelism`. Only `parallelism.default` takes precedence over the client's value, because it counts like
-    /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
+    /// value but that of `pipeline.max-parallelism`. Only `parallelism.default` takes precedence over the client's value, because it
+    /// counts like [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;

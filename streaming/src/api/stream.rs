@@ -67,11 +67,11 @@ impl<T> Stream<T> {
     }
 
     /// Sets the operator's uid, unique in the job; the last call counts. In every later version of the program its state is found by this
-    /// uid, without one by the operator's place in the graph. A restore is
-    /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
-    /// fails if two operators have the same one. With `execution.checkpointing.interval` the build also fails if a source, a sink that
-    /// collects or commits, or an operator with state has none, unless `pipeline.auto-generate-uids` is true; see
-    /// [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
+    /// uid, without one by the operator's place in the graph. A restore is refused if a uid with state is no longer in the program, unless
+    /// the state may be dropped (`--allowNonRestoredState`). The build fails if two operators have the same one. With
+    /// `execution.checkpointing.interval` the build also fails if a source, a sink that collects or commits, or an operator with state has
+    /// none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may
+    /// do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -262,8 +262,8 @@ impl<T: Record> Stream<T> {
         Self { env: self.env.clone(), above, node: None }
     }
 
-    /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. Its
-    /// reader begins a chain. The build fails if the operator is a source, if this stream comes from no operator (see [`Stream`]), or if
+    /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. They keep
+    /// their event times, and the stream has the operator's watermarks. Its reader begins a chain. The build fails if the operator is a source, if this stream comes from no operator (see [`Stream`]), or if
     /// the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();

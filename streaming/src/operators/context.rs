@@ -374,8 +374,9 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; the next
-    /// event is sent only then. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
+    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; only then
+    /// the next event of this task is sent, of whatever operator, so that events arrive in order. Events that are not sent when the task
+    /// ends are dropped. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
     /// coordinator (as for [`Stream::transform`](crate::Stream::transform)), or if 4,096 requests of the task have no answer yet.
     ///
     /// ```
