@@ -149,11 +149,11 @@ impl Environment {
     }
 
     /// Returns an environment variable as it was in the first build, the same in every process; `None` if it was not set there or not
-    /// Unicode, and in a later build also if the first one did not ask for it. The first build runs in the program's own process in embedded mode and where the JobManager is the program itself, in
-    /// the client for a YARN cluster per job, and otherwise in a process that the JobManager starts with few of its own variables:
-    /// `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`, `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and
-    /// `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not among them: pass it as an argument or option. The value
-    /// becomes part of the job graph: do not read secrets this way.
+    /// Unicode, and in a later build also if the first one did not ask for it. The first build runs in the program's own process in
+    /// embedded mode and where the JobManager is the program itself, in the client for a YARN cluster per job, and otherwise in a process
+    /// that the JobManager starts with few of its own variables: `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`,
+    /// `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not
+    /// among them: pass it as an argument or option. The value becomes part of the job graph: do not read secrets this way.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),
@@ -165,9 +165,9 @@ impl Environment {
         value
     }
 
-    /// Evaluates `make` once, in the job's first build (see [`Environment::var`]), and returns the same value in every process, where
-    /// `make` is not called: the time, a random number, a service's answer. The value becomes part of the job graph, under `name`: it must
-    /// be no secret.
+    /// Evaluates `make` once, in the job's first build (see [`Environment::var`]), and returns the same value in every process: the
+    /// time, a random number, a service's answer. Later builds do not call `make`. The value becomes part of the job graph, under `name`,
+    /// so it must not be a secret.
     ///
     /// # Errors
     /// Fails when `name` is used twice in one build, when the value cannot be serialised (as MessagePack) or deserialised, or when the

@@ -263,8 +263,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. They keep
-    /// their event times, and the stream has the operator's watermarks. Its reader begins a chain. The build fails if the operator is a source, if this stream comes from no operator (see [`Stream`]), or if
-    /// the side output is also read with another record type.
+    /// their event times, and the stream has the operator's watermarks. Its reader begins a chain. The build fails if the operator is a
+    /// source, if this stream comes from no operator (see [`Stream`]), or if the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();
         let mut mistake = None;
