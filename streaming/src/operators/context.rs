@@ -278,7 +278,7 @@ impl OperatorContext {
     pub fn tmp_dir(&self) -> &std::path::Path {
         &self.shared.tmp_dir
     }
-    /// Returns the time of the machine's clock in milliseconds since 1970.
+    /// Returns the time of the machine's clock in milliseconds since 1970, which may jump or go back; in a test, of the test's clock.
     pub fn now_unix_ms(&self) -> u64 {
         self.shared.upcalls.now_unix_ms()
     }

@@ -119,7 +119,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
 /// The operator that runs a [`KeyedProcessFunction`]: keeps the state and the timers of its subtask's keys and the watermark, writes them
 /// to checkpoints, and calls the function for records and for timers that are due. An error of the function fails the task with
 /// [`TaskError::User`], a record whose key belongs to another subtask with [`TaskError::Deployment`]. A watermark goes on once its timers
-/// have fired; after the restore of timers of processing time that are due, they fire before the first record.
+/// have fired; after the restore of timers of processing time that are due, they fire before the first record. While it has timers or a
+/// watermark, its snapshots are full ones, also with `execution.checkpointing.incremental`.
 pub struct KeyedOperator<T, S, F, B = Table<<S as KeySelector<T>>::Key, StateOf<T, S, F>>>
 where
     S: KeySelector<T>,

@@ -270,9 +270,9 @@ pub trait Operator<In>: Send {
     fn full(&self) -> bool {
         false
     }
-    /// Begins to write the operator's state at a barrier, after all records before it, while later records come. Returns true if the
-    /// operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other barrier comes before.
-    /// Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
+    /// Begins to write the operator's state at a barrier, after all records before it and [`Operator::event`], while later records come.
+    /// Returns true if the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other
+    /// barrier comes before. Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -316,8 +316,8 @@ pub trait Operator<In>: Send {
     fn abort_snapshot(&mut self) -> bool {
         false
     }
-    /// Returns the operator's encoded state at a barrier, after all records before it; `None`, as by default, if the operator has no
-    /// state.
+    /// Returns the operator's encoded state at a barrier, after all records before it and [`Operator::event`]; `None`, as by default, if
+    /// the operator has no state. Also called, and its result dropped, if the checkpoint was aborted before its barrier came.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.

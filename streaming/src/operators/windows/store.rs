@@ -92,8 +92,8 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// count.
     fn memory_bytes(&self) -> u64;
 
-    /// Begins the snapshot of the present state, which [`WindowStore::write_snapshot`] writes while records come. Must not be
-    /// called while another one is being written. Returns false and does nothing if the store's backend cannot:
+    /// Begins the snapshot of the present state, always a full one, which [`WindowStore::write_snapshot`] writes while records come.
+    /// Must not be called while another one is being written. Returns false and does nothing if the store's backend cannot:
     /// [`WindowStore::snapshot`] is called then.
     fn begin_snapshot(&mut self) -> bool;
 
