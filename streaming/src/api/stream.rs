@@ -137,7 +137,8 @@ impl<T> Stream<T> {
         self.routed(Route::Rebalance)
     }
 
-    /// Sends every record to every subtask of the next operator, which begins a chain.
+    /// Sends every record to every subtask of the next operator, which begins a chain: with `n` subtasks it processes each record `n`
+    /// times.
     pub fn broadcast(&self) -> Self {
         self.routed(Route::Broadcast)
     }
@@ -427,8 +428,8 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || StatefulProcess::new(function.clone()))
     }
 
-    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. `key` must return an equal key each
-    /// time it is called with equal records.
+    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. Adds no operator: the next one gets all
+    /// records of a key in one subtask. `key` must return an equal key each time it is called with equal records.
     ///
     /// For a computed key use [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
     /// The compiler does not lead there: of `key_by(|n| n % 3)` it says that it expected a reference (E0308) and advises to borrow, and of

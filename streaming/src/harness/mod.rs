@@ -65,7 +65,7 @@ pub struct Outcome {
     /// For each checkpoint of any attempt, by number from 1: the number of subtasks that acknowledged it, and the number of operator
     /// states that they sent with that, one per operator and subtask.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
-    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only when it jumps to a timer.
+    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only to timers, not while I/O runs.
     pub elapsed_ms: u64,
 }
 

@@ -25,10 +25,11 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
+    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with `TaskError::User`.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
@@ -100,10 +101,11 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
+    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with `TaskError::User`.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }

@@ -93,7 +93,7 @@ pub trait SideOutput: Any + Send {
     fn resume(&mut self) -> Result<(), TaskError>;
     /// Returns true if an interruption has left records to [`SideOutput::resume`] with.
     fn is_interrupted(&self) -> bool;
-    /// Returns true if an edge takes nothing more for now.
+    /// Returns true if an edge takes nothing more for now, because its consumer is slower. Records that are sent nevertheless are kept.
     fn full(&self) -> bool;
 }
 

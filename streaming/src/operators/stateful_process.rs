@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each
-/// subtask works on its own clone. The state is in checkpoints; with another parallelism its lists are dealt out anew or given to every
-/// subtask, as their types say. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
+/// subtask works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; with another parallelism its
+/// lists are dealt out anew or given to every subtask, as their types say. State of keys belongs into a
+/// [`KeyedProcessFunction`](super::KeyedProcessFunction). There are no timers.
 ///
 /// ```
 /// use streaming::{

@@ -15,8 +15,9 @@ pub trait Folding<K, T>: Clone + Send + 'static {
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record to the kept value of its key. Called where not every record emits: with `at_end()`, and in windows.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds another record to the kept value and returns what to emit for it; called instead of [`Folding::add`] where every record
-    /// emits. The key is taken from the record, so that a record that is its own key is moved, not cloned.
+    /// Adds another record to the kept value and returns what to emit for it; called instead of [`Folding::add`] where every record emits,
+    /// for all records of a key but its first one. The key is taken from the record, so that a record that is its own key is moved, not
+    /// cloned.
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;

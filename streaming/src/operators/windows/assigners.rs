@@ -62,8 +62,8 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     ) -> Self::Operator<S, F>;
 }
 
-/// Marks windows over event time, the only ones that can take late records
-/// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)).
+/// Marks windows over event time (tumbling, sliding, sessions), the only ones that can take late records
+/// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)). Has no methods.
 pub trait EventTimeAssigner {}
 
 /// Returns the duration in milliseconds, rounded down, at most `i64::MAX`.

@@ -41,10 +41,10 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// default.
     fn write_parts(&self, _out: &mut Vec<u8>) {}
 
-    /// Reads what [`KeyRule::write_parts`] wrote, and compares it with these windows; reads nothing by default.
+    /// Reads what [`KeyRule::write_parts`] wrote, and compares it with these windows; reads nothing by default. Called at a restore.
     ///
     /// # Errors
-    /// Returns an error if the state belongs to other windows.
+    /// [`TaskError::Deployment`] if the state belongs to other windows, [`TaskError::Codec`] if it cannot be decoded.
     fn read_parts(
         &self,
         _input: &mut Reader<'_>,
@@ -58,8 +58,8 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// [`KeyRule::give_up`] discards at `passed`.
     fn next(&self, windows: &Self::Windows, passed: i64, lateness: i64) -> Option<i64>;
 
-    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier; emits nothing. Called for restored windows,
-    /// whose allowed lateness may have been longer.
+    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier; emits nothing. Called for windows that were
+    /// read from a snapshot or storage, whose allowed lateness may have been longer.
     fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
 
     /// Adds a record with its event time to the windows of its key, whose state is resident. A record that no window takes goes to the

@@ -98,10 +98,11 @@ pub trait WindowStore<T, S>: Send + 'static {
     fn begin_snapshot(&mut self) -> bool;
 
     /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, as
-    /// [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does. Returns true if the snapshot is complete.
+    /// [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does. Returns true if the snapshot is complete, false if
+    /// this is to be called again.
     ///
     /// # Errors
-    /// Returns an error if a value cannot be encoded.
+    /// Returns [`TaskError::Codec`] if a value cannot be encoded.
     fn write_snapshot(
         &mut self,
         slice: &mut Slice<'_>,
