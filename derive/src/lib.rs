@@ -46,7 +46,7 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 }
 
 /// Implements `OperatorState`, and `State` with it, for a struct with named fields: each field is a state that belongs
-/// to a subtask and to no key.
+/// to a subtask and to no key, for a `StatefulProcessFunction` or the writer of a sink.
 ///
 /// A field is a `ListState<V>`, whose values are dealt out to the subtasks when a job is restored with another
 /// parallelism, or a `UnionListState<V>`, of which every subtask gets all values; other types of fields do not compile. The attributes
@@ -64,7 +64,8 @@ pub fn derive_operator_state(input: TokenStream) -> TokenStream {
 /// `flott::run` and returns its exit code. The attribute can be used once in a program, in the root module, where `main` belongs; a
 /// program with several jobs calls `flott::run` itself.
 ///
-/// Does not compile for an `async` function, for one that has not exactly two parameters, and for one that is named `main`.
+/// The function itself stays as it is and can be called. Does not compile for an `async` function, for one that has not exactly two
+/// parameters, for one that is named `main`, and with any option but `name`.
 #[proc_macro_attribute]
 pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let function = parse_macro_input!(item as ItemFn);

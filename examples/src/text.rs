@@ -1,8 +1,8 @@
 //! Splitting a text into words, whatever its encoding.
 
-/// Returns the words of a line, which are the non-empty runs of bytes between separators. Separators are the bytes
-/// 09-0D and 20 and nothing else: in UTF-8 no byte of a multi-byte character has one of these values, so a character is
-/// never cut.
+/// Returns the words of a line in their order, which are the non-empty runs of bytes between separators; none for a line of separators.
+/// Separators are the bytes 09 to 0D and 20 (hexadecimal) and nothing else: in UTF-8 no byte of a multi-byte character has one of these
+/// values, so a character is never cut. Case and punctuation stay as they are.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, 0x09..=0x0d | 0x20)).filter(|word| !word.is_empty())
 }

@@ -85,11 +85,11 @@ pub mod prelude {
 }
 
 /// Runs a program in the role that its process was started in and returns the exit code for `main`. The environment variable `FLOTT_ROLE`
-/// names the role (program host, or the command line's JobManager or TaskManager); without it the program builds its job with the
-/// process's arguments and runs it in an embedded cluster, with the results on standard output and errors on standard error. Options come
-/// from `flott.yaml` in the folder that `FLOTT_CONF_DIR` names, and from variables that begin with `FLOTT_`. Blocks until the role has
-/// ended. SIGINT or SIGTERM cancels the job of an embedded cluster, and stops a JobManager or TaskManager, whose jobs go on elsewhere; a
-/// second signal ends the process at once with exit code 2.
+/// names the role (program host, or the command line's JobManager or TaskManager); without it, or with a name that is no role, the program
+/// builds its job with the process's arguments and runs it in an embedded cluster, with the results on standard output and errors on
+/// standard error. Options come from `flott.yaml` in the folder that `FLOTT_CONF_DIR` names, and from variables that begin with `FLOTT_`.
+/// Blocks until the role has ended. SIGINT or SIGTERM cancels the job of an embedded cluster, and stops a JobManager or TaskManager, whose
+/// jobs go on elsewhere; a second signal ends the process at once with exit code 2.
 ///
 /// The exit code is 0 for success, also of a cancelled job, 1 for a failed start (such as a build that fails), 2 for a fatal error, 3 for
 /// a failed job, 4 for an unknown outcome, and 64 for wrong usage. A second call in the same process runs nothing, prints an error to

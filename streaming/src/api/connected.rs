@@ -69,16 +69,16 @@ pub struct KeyedConnectedStreams<A, SA, B, SB> {
     second: KeyedStream<B, SB>,
 }
 
-/// A stream and a broadcast stream, whose records go to every subtask of the operator that reads both; made by
-/// [`Stream::connect_broadcast`].
+/// A stream, and a broadcast stream whose records go to every subtask of the operator that reads both; made by
+/// [`Stream::connect_broadcast`]. [`BroadcastConnectedStream::process`] adds that operator.
 #[derive(Clone)]
 pub struct BroadcastConnectedStream<A, B> {
     first: Stream<A>,
     second: Stream<B>,
 }
 
-/// A keyed stream and a broadcast stream, whose records go to every subtask of the operator that reads both; made by
-/// [`KeyedStream::connect_broadcast`].
+/// A keyed stream, and a broadcast stream whose records go to every subtask of the operator that reads both, while a keyed record goes to
+/// the subtask of its key; made by [`KeyedStream::connect_broadcast`]. [`KeyedBroadcastConnectedStream::process`] adds that operator.
 #[derive(Clone)]
 pub struct KeyedBroadcastConnectedStream<A, S, B> {
     first: KeyedStream<A, S>,
@@ -160,7 +160,8 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// Replaces every record by those that the function of its stream (`first` or `second`) emits: none, one or several.
+    /// Replaces every record by those that the function of its stream (`first` or `second`) emits: none, one or several, with the event
+    /// time of that record.
     ///
     /// ```
     /// use streaming::Stream;

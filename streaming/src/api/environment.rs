@@ -66,17 +66,19 @@ impl Environment {
         self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
-    /// Sets the job's name; the last call counts. The client's `pipeline.name` takes precedence over this name, and this name over the
-    /// cluster's `pipeline.name`. Without any of them, or if the one that counts is blank, the job has the name that it was registered
-    /// under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has more than 1,024 bytes.
+    /// Sets the job's name; the last call counts. The client's `pipeline.name`, and the program's own by [`Environment::set_option`], take
+    /// precedence over this name, and this name over the cluster's. Without any of them, or if the one that counts is blank, the job has
+    /// the name that it was registered under in [`ProgramEntry::job`](crate::ProgramEntry::job). The cluster refuses a job whose name has
+    /// more than 1,024 bytes.
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
-    /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
-    /// `pipeline.max-parallelism` takes precedence over this number, and this number over the cluster's option. Without any of them an
-    /// operator has 1.5 times its parallelism, rounded up to a power of two, 128 to 32768. The build fails if the number is out of range
-    /// or less than an operator's parallelism. A program with another number cannot be restored from snapshots with keyed state.
+    /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The last call counts. The
+    /// client's `pipeline.max-parallelism`, and the program's own by [`Environment::set_option`], take precedence over this number, and
+    /// this number over the cluster's option. Without any of them an operator has 1.5 times its parallelism, rounded up to a power of two,
+    /// 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another number
+    /// cannot be restored from snapshots with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
@@ -88,9 +90,10 @@ impl Environment {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
-    /// Sets an option for this job, unless the client sets it. The build accepts any key, and checks no value but that of
-    /// `pipeline.max-parallelism`. Only `parallelism.default` takes precedence over the client's value, because it counts like
-    /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
+    /// Sets an option for this job, unless the client sets it; the last call for a key counts. The build accepts any key, and checks no
+    /// value but that of `pipeline.max-parallelism`. `pipeline.name` and `pipeline.max-parallelism` take precedence over
+    /// [`Environment::set_name`] and [`Environment::set_max_parallelism`]. Only `parallelism.default` takes precedence over the client's
+    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -147,11 +150,11 @@ impl Environment {
     }
 
     /// Returns an environment variable as it was in the first build, the same in every process; `None` if it was not set there or not
-    /// Unicode. The first build runs in the program's own process in embedded mode and where the JobManager is the program itself, in
-    /// the client for a YARN cluster per job, and otherwise in a process that the JobManager starts with few of its own variables:
-    /// `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`, `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and
-    /// `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not among them: pass it as an argument or option. The value
-    /// becomes part of the job graph: do not read secrets this way.
+    /// Unicode, and in a later build also if the first one did not ask for it. The first build runs in the program's own process in
+    /// embedded mode and where the JobManager is the program itself, in the client for a YARN cluster per job, and otherwise in a process
+    /// that the JobManager starts with few of its own variables: `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`,
+    /// `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not
+    /// among them: pass it as an argument or option. The value becomes part of the job graph: do not read secrets this way.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),
@@ -164,7 +167,8 @@ impl Environment {
     }
 
     /// Evaluates `make` once, in the job's first build (see [`Environment::var`]), and returns the same value in every process: the
-    /// time, a random number, a service's answer. The value becomes part of the job graph, under `name`.
+    /// time, a random number, a service's answer. Later builds do not call `make`. The value becomes part of the job graph, under `name`,
+    /// so it must not be a secret.
     ///
     /// # Errors
     /// Fails when `name` is used twice in one build, when the value cannot be serialised (as MessagePack) or deserialised, or when the

@@ -35,7 +35,8 @@ const MAX_PARALLELISM: &str = "pipeline.max-parallelism";
 
 type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
 
-/// One job of a program: its name and its build function. Made by [`ProgramEntry::job`].
+/// One job of a program: the name that it is registered under, by which a client chooses it, and its build function. Made by
+/// [`ProgramEntry::job`]; [`build`] calls the function.
 #[derive(Clone)]
 pub struct JobEntry {
     name: String,
@@ -133,12 +134,13 @@ impl ProgramEntry {
 /// directory, and what the program asks for with [`Environment::var`] in a first build.
 ///
 /// # Errors
-/// - [`BuildProgramError::NoSuchJob`]: the program has no job of that name, or several jobs and none was named.
+/// - [`BuildProgramError::NoSuchJob`]: the program has no job of that name, no job at all, or several jobs and none was named.
 /// - [`BuildProgramError::Usage`]: the program refused its arguments, or help was requested.
 /// - [`BuildProgramError::Program`], [`BuildProgramError::Panicked`]: the build function returned an error or panicked.
 /// - [`BuildProgramError::RelativePath`]: outside embedded mode a source or sink has a relative path.
 /// - [`BuildProgramError::Invalid`]: two jobs have one name, or the declared job cannot run: no source, a uid twice, a parallelism out
-///   of range, an operator with state but without uid, and the like. The first mistake found is reported.
+///   of range, an operator with state but without uid, and the like. The first mistake found is reported, or instead of it the error of
+///   the build function. Also if the working directory cannot be found in embedded mode.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
     let job = match entry.find(inputs.job.as_deref()) {
         Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {

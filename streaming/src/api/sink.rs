@@ -121,7 +121,8 @@ impl<T: Record> Stream<T> {
     /// [`FileSink`](crate::sinks::FileSink).
     ///
     /// The committer of a subtask is chained to its writer. A global committer is a task by itself, with one subtask. The writer's
-    /// state and the data that is not yet committed are in checkpoints.
+    /// state and the data that is not yet committed are in checkpoints. Committers commit data once the checkpoint that has it is complete
+    /// in the whole job; a job without periodic checkpoints takes one at its end.
     pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {
         self.sink_of_kind("sink", sink)
     }

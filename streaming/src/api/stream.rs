@@ -20,8 +20,9 @@ use crate::{
 use model::NodeId;
 use std::rc::Rc;
 
-/// A stream of records of one type. Clones are cheap and name the same records. A stream that several operators read gives every record
-/// to each of them.
+/// A stream of records of one type, as a program declares it; no record flows before the job runs. Clones are cheap and name the same
+/// records. A stream that several operators read gives every record to each of them. If nothing reads a stream, its operator runs all the
+/// same and its records are dropped.
 ///
 /// Methods that take a function add an operator to the job and return the stream of its output. Each subtask calls a clone of the
 /// function, on the thread of its task. The emitted records get the event time of the record that the function was called for. A
@@ -65,11 +66,12 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid. A restore is
-    /// refused if a uid with state is no longer in the program, unless the state may be dropped (`--allowNonRestoredState`). The build
-    /// fails if two operators have the same one. With `execution.checkpointing.interval` the build also fails if a source, a sink that
-    /// collects or commits, or an operator with state has none, unless `pipeline.auto-generate-uids` is true; see
-    /// [`Stream::assign_timestamps_and_watermarks`] for the one operator that may do without.
+    /// Sets the operator's uid, unique in the job; the last call counts. In every later version of the program its state is found by this
+    /// uid, without one by the operator's place in the graph. A restore is refused if a uid with state is no longer in the program, unless
+    /// the state may be dropped (`--allowNonRestoredState`). The build fails if two operators have the same one. With
+    /// `execution.checkpointing.interval` the build also fails if a source, a sink that collects or commits, or an operator with state has
+    /// none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may
+    /// do without.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -135,7 +137,8 @@ impl<T> Stream<T> {
         self.routed(Route::Rebalance)
     }
 
-    /// Sends every record to every subtask of the next operator, which begins a chain.
+    /// Sends every record to every subtask of the next operator, which begins a chain: with `n` subtasks it processes each record `n`
+    /// times.
     pub fn broadcast(&self) -> Self {
         self.routed(Route::Broadcast)
     }
@@ -260,9 +263,9 @@ impl<T: Record> Stream<T> {
         Self { env: self.env.clone(), above, node: None }
     }
 
-    /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. Its
-    /// reader begins a chain. The build fails if the operator is a source, if this stream comes from no operator (see [`Stream`]), or if
-    /// the side output is also read with another record type.
+    /// Returns the records that the operator emits to a side output, see [`OutputTag`]; the stream is empty if it emits none. They keep
+    /// their event times, and the stream has the operator's watermarks. Its reader begins a chain. The build fails if the operator is a
+    /// source, if this stream comes from no operator (see [`Stream`]), or if the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();
         let mut mistake = None;
@@ -392,9 +395,9 @@ impl<T: Record> Stream<T> {
     /// Gives every record its event time and the stream its watermarks, as `strategy` says; both are milliseconds since 1970. They
     /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
-    /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with
-    /// the minimum of all. The operator needs no uid: if a changed program finds no watermark in a savepoint, the operator begins
-    /// without one, so that operators whose state is new take records as on time that were late before.
+    /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with the
+    /// minimum of all whose input had not ended. The operator needs no uid: if a changed program finds no watermark in a savepoint, it
+    /// begins without one, so that operators whose state is new take records as on time that were late before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,
@@ -425,8 +428,8 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || StatefulProcess::new(function.clone()))
     }
 
-    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. `key` must return an equal key each
-    /// time it is called with equal records.
+    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. Adds no operator: the next one gets all
+    /// records of a key in one subtask. `key` must return an equal key each time it is called with equal records.
     ///
     /// For a computed key use [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
     /// The compiler does not lead there: of `key_by(|n| n % 3)` it says that it expected a reference (E0308) and advises to borrow, and of

@@ -72,7 +72,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,
     /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the job, which is not restarted. A job
-    /// that is restored with another size, slide or offset under the same uid fails too.
+    /// that is restored with another size, slide or offset under the same uid fails too; with another session gap it does not: sessions
+    /// that had begun keep the end that they have.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
@@ -117,15 +118,16 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 }
 
 impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
-    /// Keeps each window for `lateness` after the watermark has passed its end: 0 by default, rounded down to whole milliseconds. A
-    /// record that arrives in that time makes the window emit for its key once more. A record that arrives later is dropped, or goes to
-    /// [`WindowedStream::side_output_late_data`].
+    /// Keeps each window until the watermark is `lateness` beyond its end: 0 by default, rounded down to whole milliseconds. A record that
+    /// arrives in that time makes the window emit its whole result for the record's key once more. A record that arrives later is dropped,
+    /// or goes to [`WindowedStream::side_output_late_data`]. The state of windows grows with `lateness`.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
 
     /// Sends the records that arrive too late for every window, with their event times, to a side output, instead of dropping and
-    /// counting them. If nothing reads the side output, they are dropped without being counted. It is read from the stream of results:
+    /// counting them; the last call counts. If nothing reads the side output, they are dropped without being counted. It is read from the
+    /// stream of results:
     ///
     /// ```
     /// use std::time::Duration;

@@ -18,7 +18,8 @@ pub(crate) const AHEAD: usize = 16;
 /// Records in their order, each with an event time or without.
 ///
 /// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
-/// no time. A batch of a stream without times so has an empty column that nothing is ever written to.
+/// no time. A batch of a stream without times so has an empty column that nothing is ever written to. A batch has no bound of its own;
+/// outputs hand batches on at 1,024 records or 256 KiB. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
 ///
 /// ```
 /// use streaming::batch::{Batch, NO_TIME, OwnedParts};
@@ -124,7 +125,7 @@ impl<T> Batch<T> {
         (self.records, self.times)
     }
 
-    /// Turns every record into another one with the same event time.
+    /// Turns every record into another one with the same event time, in their order; calls `map` once per record before the return.
     pub fn map<U>(self, map: impl FnMut(T) -> U) -> Batch<U> {
         Batch { records: self.records.into_iter().map(map).collect(), times: self.times }
     }
@@ -379,7 +380,7 @@ impl<T> Batch<T> {
 
     /// Sets the event times of records from the front on, part by part: `time` gets a record and its time or [`NO_TIME`], and returns the
     /// new time. `next` returns the maximum number of records in the next part; at 0 the loop ends, and the others keep their times.
-    /// Returns how many records got a new time.
+    /// Returns how many records got a new time. From then on every record has a place in [`Batch::times`].
     pub fn stamp_while(
         &mut self,
         mut time: impl FnMut(&T, i64) -> i64,
@@ -399,8 +400,8 @@ impl<T> Batch<T> {
         self.records.len() - records.len()
     }
 
-    /// Removes and returns the records behind the first `kept` ones, with their times. The result is empty if there are at most `kept`
-    /// records.
+    /// Removes and returns the records behind the first `kept` ones, with their times; the first ones stay in this batch. The result is
+    /// empty if there are at most `kept` records.
     #[must_use]
     pub fn split_off(&mut self, kept: usize) -> Self {
         if kept >= self.records.len() {
@@ -446,7 +447,8 @@ impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
         self.records.len() == 0
     }
 
-    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer.
+    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer. Does nothing if
+    /// none are left or `most` is 0.
     pub fn take_into(&mut self, most: usize, batch: &mut Batch<R::Item>) {
         if self.times.len() > 0 {
             batch.fill_times();

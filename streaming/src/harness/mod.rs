@@ -29,7 +29,7 @@ use upcalls::{Asked, Flag, Upcalls, World};
 /// The reason why a run of a job in the test harness ([`Harness::run`]) failed.
 #[derive(Debug, Error)]
 pub enum HarnessError {
-    /// A task could not be made, opened or closed, or failed. Nothing is restarted: only [`Harness::fail_after`] causes restarts.
+    /// A task could not be made, opened or closed, or failed. The run ends, and all tasks are dropped without `close` or `dispose`.
     #[error("subtask {subtask} of chain '{chain}' failed: {error}")]
     Task {
         /// Name of the chain.
@@ -65,7 +65,7 @@ pub struct Outcome {
     /// For each checkpoint of any attempt, by number from 1: the number of subtasks that acknowledged it, and the number of operator
     /// states that they sent with that, one per operator and subtask.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
-    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only when it jumps to a timer.
+    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only to timers, not while I/O runs.
     pub elapsed_ms: u64,
 }
 
@@ -121,7 +121,7 @@ impl Harness {
         self
     }
     /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks, at least 1; 4 by default.
-    /// A producer waits while its channel is full.
+    /// A producer waits while its channel is full; with 0 the run gets [`HarnessError::Stuck`].
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self
@@ -145,26 +145,27 @@ impl Harness {
         self
     }
     /// Cancels the job after `steps` steps of all tasks together in one attempt. [`Harness::run`] then disposes of the tasks, tells the
-    /// coordinators that the job has not finished, and returns the results so far, not an error.
+    /// coordinators that the job has not finished, and returns the results so far, not an error. A job that ends before is not cancelled.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
     }
     /// Triggers a checkpoint at the sources once all tasks together have made each of these numbers of steps in an attempt; the numbers
-    /// must ascend. Operators are not told that it is complete, and nothing is restored from it: see [`Outcome::acknowledged`].
+    /// must ascend. Operators are told of the final checkpoint only that it is complete. Nothing is restored.
     pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
         self.checkpoint_after = steps.to_vec();
         self
     }
 
     /// Stops the job with a final checkpoint after `steps` steps of all tasks together in an attempt, if the sources have not ended before.
-    /// With `drain` the sources end their data first, so that operators see the end of input; without it they do not.
+    /// With `drain` the sources end their data first, so that operators see the end of input; without it they do not. The run counts as
+    /// finished. A job that ends before takes a final checkpoint too.
     pub fn stop_after(mut self, steps: u64, drain: bool) -> Self {
         self.stop_after = Some((steps, drain));
         self
     }
 
-    /// Runs a job to its end in the calling thread, and returns its results. Time jumps to the next timer when no task has work.
+    /// Runs a job to its end in the calling thread, and returns its results; does not return for an unbounded job that nothing stops.
     ///
     /// # Errors
     /// Returns [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure, [`HarnessError::Stuck`] if no task

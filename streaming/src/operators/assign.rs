@@ -80,8 +80,9 @@ pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>
 }
 
 /// The operator that assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says. Watermarks and idleness of
-/// its input end here, except the final watermark. Its state is its newest watermark, which a restored subtask emits before any record;
-/// at another parallelism every subtask emits the smallest of all.
+/// its input end here, except the final watermark. Its state is its newest watermark, which a restored subtask emits before any record.
+/// At another parallelism every subtask begins with the smallest one of the former subtasks; former subtasks whose input had ended do not
+/// count, and one that had no watermark yet lets all begin without. A watermark that is not greater than the one before is not emitted.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     /// The newest watermark, emitted or restored; `i64::MIN` before the first one.
@@ -94,7 +95,8 @@ pub struct AssignWatermarks<T, F, G> {
 }
 
 impl<T: Record, F, G> AssignWatermarks<T, F, G> {
-    /// Makes the operator of one subtask.
+    /// Makes the operator of one subtask, without a watermark. If the strategy's generator is asked at intervals, a value of
+    /// `pipeline.auto-watermark-interval` that is not a duration fails the task when the operator opens.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
         let (watermark, activity) = (i64::MIN, Activity::Busy);
         Self { strategy, watermark, is_restored: false, activity, ask_every: None }

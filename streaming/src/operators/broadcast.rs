@@ -73,10 +73,10 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
-    /// state that is restored replaces the returned one.
+    /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
+    /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once, before the first record of either stream. By default does nothing.
+    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -84,7 +84,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         Ok(())
     }
     /// Called for every record of the keyed stream with the state of its key, which it changes in place, and with the current
-    /// broadcast state.
+    /// broadcast state. A key whose state is empty afterwards is removed. Records that it emits get the event time of `record`, unless it
+    /// gives them another. The order between records of the two streams is undefined.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -96,9 +97,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time. Changes of
-    /// the state must depend on the records alone, and not on the order in which records of several producers arrive: otherwise the state
-    /// differs between subtasks.
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time, and every
+    /// subtask emits them. State and timers of keys cannot be reached. Changes of the broadcast state must depend on the records alone,
+    /// and not on the order in which records of several producers arrive: otherwise the state differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -139,25 +140,26 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
 }
 
 /// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`]: each subtask works on its
-/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There are no timers, and no other
-/// state is in checkpoints.
+/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There are no timers. Only the broadcast
+/// state is in checkpoints, written by subtask 0 and restored by all.
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Returns the broadcast state before the first record of the broadcast stream. Called once in each subtask, before `open`; a
-    /// state that is restored replaces the returned one.
+    /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
+    /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once, before the first record of either stream. By default does nothing.
+    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream with the current broadcast state.
+    /// Called for every record of the first stream with the current broadcast state. Records that it emits get the event time of
+    /// `record`, unless it gives them another. The order between records of the two streams is undefined.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -167,8 +169,9 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time. Changes of the
-    /// state must not depend on the order in which records of several producers arrive: otherwise it differs between subtasks.
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time, and every
+    /// subtask emits them. Changes of the state must not depend on the order in which records of several producers arrive: otherwise it
+    /// differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -203,13 +206,13 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
     /// # Errors
     /// Returns the error of the function.
     fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Returns this subtask's copy of the broadcast state, for reading.
+    /// Returns this subtask's copy of the broadcast state. [`BroadcastOperator`] encodes it at a barrier, in subtask 0 alone.
     fn broadcast(&self) -> &Self::Broadcast;
     /// Returns this subtask's copy of the broadcast state, to be replaced by the restored one.
     fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
-    /// Returns the buffer for the encoded broadcast state: what the caller puts in, the operator adds to its next snapshot, and
-    /// after a restore the buffer has what was found there. `None` if the operator writes no state, so that the caller writes the
-    /// snapshot itself.
+    /// Returns the buffer for the encoded broadcast state: what the caller puts in, the operator adds to its next snapshot and takes out
+    /// of the buffer. After `open` the buffer has what the restored snapshots had there; empty if nothing was found. `None` if the
+    /// operator writes no state, so that the caller writes the snapshot itself.
     fn beside(&mut self) -> Option<&mut Vec<u8>>;
 }
 
@@ -228,7 +231,8 @@ const VERSION: u8 = 2;
 pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is not version 2";
 
 /// The operator over a stream and a broadcast stream: hands the records of the first one to `Op`, and those of the broadcast stream
-/// to the function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it.
+/// to the function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it. Broadcast state
+/// of another type than the program's fails the task with [`TaskError::Deployment`], damaged state with [`TaskError::Codec`].
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
     /// Consecutive records of the first stream in a batch; empty between batches.
@@ -270,7 +274,7 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
     }
 }
 
-/// The access of a test (`testing::OperatorHarness`) to the broadcast state of an operator.
+/// The access of a test (`testing::OperatorHarness`) to the broadcast state of an operator; [`BroadcastOperator`] has it.
 pub trait InspectBroadcast {
     /// The type of the broadcast state.
     type State;

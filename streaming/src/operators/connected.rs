@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{state::State, types::Record};
 
-/// A record of one of two connected streams, whose records one operator reads as one stream.
+/// A record of one of two connected streams. Connecting streams wraps each record in an `Either`, so that one operator reads both as one
+/// stream; the function of the program gets the unwrapped record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// A record of the first stream.
@@ -18,25 +19,26 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// A function over two streams that is opened and closed and may fail. Each subtask works on its own clone. Records of one stream come in
-/// their order; the order between the two streams is undefined.
+/// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the
+/// clone has in its fields is not in checkpoints. Records of one stream come in their order; the order between the two is undefined.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
+    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with `TaskError::User`.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream.
+    /// Called for every record of the first stream. Records that it emits get the event time of `record`, unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn process1(&mut self, record: A, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called for every record of the second stream.
+    /// Called for every record of the second stream. Records that it emits get the event time of `record`, unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -55,7 +57,8 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// A function over two keyed streams that keeps state per key, which both streams share. Each subtask works on its own clone.
+/// A function over two keyed streams that keeps state and timers per key, which both streams share. State and timers are in checkpoints.
+/// Each subtask works on its own clone. The order between records of the two streams is undefined.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedCoProcessFunction};
@@ -98,10 +101,11 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
+    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with `TaskError::User`.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
@@ -129,8 +133,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits get
-    /// the moment of a timer of event time as their event time, and none for a timer of processing time. By default does nothing.
+    /// Called once for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits
+    /// get the moment of a timer of event time as their event time, and none for a timer of processing time. The watermark that fires
+    /// timers of event time is the smaller one of the two streams. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -158,7 +163,7 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
 }
 
 /// Turns a function over two streams (the field) into a function over one stream of [`Either`]: calls `process1` for `Left` and
-/// `process2` for `Right`.
+/// `process2` for `Right`, and passes `open`, `on_timer`, `finish` and `close` on. `process` of two connected streams makes it.
 #[derive(Debug, Clone)]
 pub struct BothInputs<F>(pub F);
 
@@ -209,8 +214,8 @@ where
     }
 }
 
-/// The key selector of a stream of [`Either`], which uses the selector of the record's stream. A key that is a part of its record is
-/// cloned, because nothing can be borrowed from two types at once.
+/// The key selector of a stream of [`Either`], which uses the selector of the record's stream. The key is held beside every record: one
+/// that is a part of its record is cloned, because nothing can be borrowed from two types at once.
 #[derive(Debug, Clone)]
 pub struct EitherKey<SA, SB> {
     /// The key selector of the first stream.

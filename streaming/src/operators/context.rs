@@ -21,7 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// The values that all operators of one subtask (one chain of operators) share; each operator's [`OperatorContext`] reads them.
+/// The values that all operators of one subtask (one chain of operators) share; each operator's [`OperatorContext`] reads them. The chain's
+/// assembly makes them anew for each execution attempt, of what the host has passed to it.
 pub struct ChainShared {
     /// Id of the job.
     pub job_id: JobId,
@@ -36,7 +37,8 @@ pub struct ChainShared {
     /// The task's calls to its host, the process that runs it: events for coordinators, I/O, timers, acknowledgements. Answers come
     /// by mail.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// Directory for temporary files, which the job's tasks on this TaskManager share.
+    /// Existing directory for temporary files, which the job's tasks on this TaskManager share and which is deleted when the job's process
+    /// ends there.
     pub tmp_dir: PathBuf,
     /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane ([`OperatorContext::option`] lists them).
     pub options: Arc<BTreeMap<String, String>>,
@@ -50,7 +52,7 @@ pub struct ChainShared {
     /// are called for barriers only, not for watermarks or the end of input.
     pub restored_at_end: bool,
     /// True if the task waits, after the end of its data, for the job's final checkpoint: in a job with periodic checkpoints, sinks that
-    /// commit, or an unbounded source. If false, the task finishes at once.
+    /// commit, or an unbounded source. If false, the task finishes at once at the end of its data, and the job takes no checkpoint at all.
     pub ends_with_checkpoint: bool,
     /// True once the barrier of a stop has passed through the chain before the end of its data: see [`ChainShared::is_stopped`].
     pub(crate) stopped: AtomicBool,
@@ -202,7 +204,8 @@ pub struct OperatorContext {
 /// ```
 #[derive(Debug)]
 pub enum OperatorMail {
-    /// The result of I/O, or the coordinator's answer.
+    /// The result of I/O, or the coordinator's answer. One comes for every [`OperatorContext::spawn_io`] and
+    /// [`OperatorContext::ask_coordinator`], also after the end of the operator's input, unless the task ends before.
     Reply {
         /// The number that the operator gave its request.
         ticket: u32,
@@ -275,20 +278,23 @@ impl OperatorContext {
     pub fn tmp_dir(&self) -> &std::path::Path {
         &self.shared.tmp_dir
     }
-    /// Returns the time of the machine's clock in milliseconds since 1970.
+    /// Returns the time of the machine's clock in milliseconds since 1970, which may jump or go back; in a test, of the test's clock.
     pub fn now_unix_ms(&self) -> u64 {
         self.shared.upcalls.now_unix_ms()
     }
-    /// Returns true if the operator is restored from a checkpoint or savepoint in which it has state, also after all of it was read.
+    /// Returns true if there are snapshots to restore, also after all of them were read. False without a restore, and if the checkpoint or
+    /// savepoint has no state of this operator or, for an operator with keyed state only, none for this subtask's key groups.
     pub fn is_restored(&self) -> bool {
         !lock(&self.restore).is_empty()
     }
-    /// Returns the next snapshot to restore from, and forgets it: a large state is never in memory twice. Each subtask that wrote state
-    /// has one snapshot, or several if its state was written in chunks. `None` once all were returned. May block while storage is read.
+    /// Returns the next snapshot to restore from, and forgets it: a large state is never in memory twice. Each former subtask that wrote
+    /// state has one snapshot, or several if its state was written in chunks; they come in the order of the former subtasks. An operator
+    /// that declares keyed state only gets what may have keys of its key groups, any other operator the snapshots of all former subtasks.
+    /// `None` once all were returned. May block while storage is read.
     ///
     /// # Errors
     /// Returns [`TaskError::Unreadable`] if the snapshot is lost or damaged, [`TaskError::Io`] if it cannot be read for now. The
-    /// error fails the task.
+    /// operator returns the error to fail its task.
     pub fn next_snapshot(&self) -> Result<Option<Vec<u8>>, TaskError> {
         let snapshot = lock(&self.restore).next().transpose()?;
         if let Some(bytes) = &snapshot {
@@ -368,8 +374,9 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; the next
-    /// event is sent only then. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
+    /// Sends an event to the operator's coordinator; returns at once. The answer comes as [`OperatorMail::Reply`] with `ticket`; only then
+    /// the next event of this task is sent, of whatever operator, so that events arrive in order. Events that are not sent when the task
+    /// ends are dropped. The answer is an error if the coordinator refuses or does not answer in time (60 to 120 s), if there is no
     /// coordinator (as for [`Stream::transform`](crate::Stream::transform)), or if 4,096 requests of the task have no answer yet.
     ///
     /// ```
@@ -423,12 +430,14 @@ impl OperatorContext {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
     /// Runs I/O on the process's runtime, beside the task; returns at once. The future's output comes as [`OperatorMail::Reply`] with
-    /// `ticket`, an error if it panics or if 4,096 requests of the task have no answer yet. Work not done when the task ends is dropped.
+    /// `ticket`, an error if it panics, or if 4,096 requests of the task have no answer yet: then the future is not run at all. Futures of
+    /// several calls run at the same time, and answers come in any order. Work not done when the task ends is dropped.
     pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
     /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
-    /// is busy. The request cannot be taken back; after the end of the operator's input the timer is dropped.
+    /// is busy. The request cannot be taken back. A timer that is due after the end of the operator's input is dropped, unless
+    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }

@@ -24,8 +24,8 @@ use model::graph::StateDeclaration;
 pub enum UpdateMode {
     /// The fold emits the new value of the key after every record, with that record's event time.
     EveryUpdate,
-    /// The fold emits one value per key when bounded input ends, without event times; nothing if the job is stopped with a savepoint and
-    /// not drained.
+    /// The fold emits one value per key when bounded input ends, without event times and in no particular order, and removes the state;
+    /// nothing before, and nothing at all if the job is cancelled, or stopped with a savepoint and not drained.
     AtEnd,
 }
 
@@ -33,7 +33,8 @@ pub enum UpdateMode {
 type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
 /// The operator that folds the records of each key into one value by a [`Folding`] (count, sum, reduce, fold), which is emitted as
-/// the [`UpdateMode`] says.
+/// the [`UpdateMode`] says. Its keyed state is in checkpoints, with `execution.checkpointing.incremental` only what has changed. Watermarks
+/// pass through. A record whose key belongs to another subtask fails the task with [`TaskError::Deployment`].
 pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -66,7 +67,7 @@ where
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
     /// Makes the fold of one subtask, which keeps its state in `backend`. Records whose keys are not in memory wait until the
-    /// backend has fetched them.
+    /// backend has fetched them; control elements wait behind them. From 16,384 waiting records on the operator takes no more records.
     pub fn with_backend(selector: S, folding: F, mode: UpdateMode, backend: B) -> Self {
         let resident = Resident::new(backend, KeyedFold::<T, S, F>::declare());
         Self { selector, folding, mode, resident, ending: Vec::new().into_iter() }

@@ -23,7 +23,8 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// A function over a keyed stream that keeps state and timers per key. Each subtask works on its own clone, on one thread.
+/// A function over a keyed stream that keeps state and timers per key, which are in checkpoints. Each subtask works on its own clone, on
+/// one thread; what the clone has in its own fields is lost at a restart.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedProcessFunction};
@@ -65,7 +66,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, after the state was restored and before the first record. Cannot reach state of keys. By
+    /// default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -73,7 +75,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         Ok(())
     }
     /// Called for every record with the state of its key, which it changes in place. A key whose state is empty afterwards is
-    /// removed.
+    /// removed; its timers stay. Records that it emits get the event time of `record`, unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -84,9 +86,10 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called once for every timer that is due, with the state of its key; the timer is gone. Records that it emits for a timer of event
-    /// time get the timer's moment as their event time; for a timer of processing time they get none. At the end of bounded input all
-    /// timers of event time fire, and those of processing time that are not due are dropped. By default does nothing.
+    /// Called once for every timer that is due, with the state of its key, an empty one if the key has none; the timer is gone. A key whose
+    /// state is empty afterwards is removed. Records that it emits for a timer of event time get the timer's moment as their event time;
+    /// for a timer of processing time they get none. At the end of bounded input all timers of event time fire, and those of processing
+    /// time that are not due are dropped. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -99,9 +102,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
-    /// if the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint
-    /// in which the subtask had ended.
+    /// Called after the last record of bounded input and the timers that fire there; cannot reach state of keys. May still emit records,
+    /// without an event time unless it gives them one. Not called if the job is cancelled, fails, or is stopped with a savepoint and not
+    /// drained, nor once more after a restore from a checkpoint in which the subtask had ended.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -115,7 +118,9 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
 
 /// The operator that runs a [`KeyedProcessFunction`]: keeps the state and the timers of its subtask's keys and the watermark, writes them
 /// to checkpoints, and calls the function for records and for timers that are due. An error of the function fails the task with
-/// [`TaskError::User`], a record whose key belongs to another subtask with [`TaskError::Deployment`].
+/// [`TaskError::User`], a record whose key belongs to another subtask with [`TaskError::Deployment`]. A watermark goes on once its timers
+/// have fired; after the restore of timers of processing time that are due, they fire before the first record. While it has timers or a
+/// watermark, its snapshots are full ones, also with `execution.checkpointing.incremental`.
 pub struct KeyedOperator<T, S, F, B = Table<<S as KeySelector<T>>::Key, StateOf<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -155,7 +160,8 @@ where
     B: StateBackend<S::Key, F::State>,
 {
     /// Makes the operator of one subtask, which keeps its state in `backend`. `fields` are the declared fields of `F::State`, by which
-    /// snapshots are written and restored. Records and timers whose keys are not in memory wait until the backend has fetched them.
+    /// snapshots are written and restored. Records and timers whose keys are not in memory wait until the backend has fetched them;
+    /// control elements wait behind them. From 16,384 waiting records and timers on the operator takes no more records.
     pub fn with_backend(
         selector: S,
         function: F,

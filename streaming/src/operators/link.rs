@@ -20,7 +20,8 @@ const INCREMENTAL: &str = "execution.checkpointing.incremental";
 const STATE_BYTES: &str = "stateBytes";
 
 /// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that an interrupted
-/// step has left unprocessed, and takes the operator's snapshots and hands them to the host.
+/// step has left unprocessed, takes the operator's snapshots and hands them to the host, shows the metric `stateBytes` of an operator with
+/// state, and passes mail on to the operator that it is for.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,
@@ -50,7 +51,8 @@ pub struct Link<In, Op: Operator<In>> {
 }
 
 impl<In, Op: Operator<In>> Link<In, Op> {
-    /// Puts an operator in front of the rest of the chain. `sides` are the side outputs that something reads.
+    /// Puts an operator in front of `next`, the rest of the chain; [`Consumer::open`] opens it. `sides` are the side outputs that something
+    /// reads: records for others are dropped.
     pub fn new(
         operator: Op,
         next: Box<dyn Consumer<Op::Out>>,

@@ -50,12 +50,12 @@ pub struct Metrics<'a> {
 
 impl Metrics<'_> {
     /// Returns the counter named `name`, which begins at 0 in every attempt. The first call registers it: REST shows it as
-    /// `OPERATOR.name`, with at most 80 characters of the operator's name. The same name returns the same number, also as a gauge. Takes
-    /// a lock, so call it in `open`, not per record.
+    /// `OPERATOR.name`, with at most 80 characters of the operator's name. The same name returns the same number, also as a gauge, and
+    /// also in another operator of the task that has the same name. Takes a lock, so call it in `open`, not per record.
     ///
     /// # Errors
-    /// Fails with a text if the name is empty, longer than 128 characters or has control characters, or if the task has 256 metrics
-    /// already.
+    /// Fails with a text if the name is empty, longer than 128 characters or has control characters, or if it is new and the task has
+    /// 256 metrics already; metrics of the runtime, such as `stateBytes`, count.
     pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
         self.of_task.find(self.operator, name).map(Counter)
     }
@@ -69,8 +69,8 @@ impl Metrics<'_> {
     }
 }
 
-/// A number that grows. Clones of a counter share one number; a counter made by `default` belongs to no operator and REST does not show
-/// it.
+/// A number that grows, from [`Metrics::counter`]. Clones of a counter share one number; a counter made by `default` belongs to no operator
+/// and REST does not show it. The number is in no checkpoint: it begins at 0 after a restart.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicI64>);
 
@@ -92,7 +92,8 @@ impl Counter {
     }
 }
 
-/// A number that is set. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and REST does not show it.
+/// A number that is set, from [`Metrics::gauge`]. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and
+/// REST does not show it. The number is in no checkpoint: it begins at 0 after a restart.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 

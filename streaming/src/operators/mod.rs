@@ -270,9 +270,9 @@ pub trait Operator<In>: Send {
     fn full(&self) -> bool {
         false
     }
-    /// Begins to write the operator's state at a barrier, after all records before it, while later records come. Returns true if the
-    /// operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other barrier comes before.
-    /// Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
+    /// Begins to write the operator's state at a barrier, after all records before it and [`Operator::event`], while later records come.
+    /// Returns true if the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other
+    /// barrier comes before. Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -284,8 +284,8 @@ pub trait Operator<In>: Send {
         Ok(false)
     }
     /// Begins to write the operator's state as [`Operator::begin_snapshot`] does, or only what has changed since a complete checkpoint.
-    /// Called instead of it if `execution.checkpointing.incremental` is on, but not for savepoints. By default the snapshot is a full
-    /// one.
+    /// Called instead of it if `execution.checkpointing.incremental` is on and the host stores changes, but not for savepoints. Returns
+    /// the kind of the snapshot that was begun, `None` if [`Operator::snapshot`] has to be called. By default the snapshot is a full one.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -316,8 +316,8 @@ pub trait Operator<In>: Send {
     fn abort_snapshot(&mut self) -> bool {
         false
     }
-    /// Returns the operator's encoded state at a barrier, after all records before it; `None`, as by default, if the operator has no
-    /// state.
+    /// Returns the operator's encoded state at a barrier, after all records before it and [`Operator::event`]; `None`, as by default, if
+    /// the operator has no state. Also called, and its result dropped, if the checkpoint was aborted before its barrier came.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.

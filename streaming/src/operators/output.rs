@@ -13,19 +13,22 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// The maximum number of records of a batch; a batch of large records has fewer, about 256 KiB of them.
+/// The number of records at which an output hands its batch on to the next operator. A batch of large records is handed on earlier,
+/// once it has 256 KiB of them. Also the number of records that a chain takes at once unless it says otherwise.
 pub const BATCH_RECORDS: usize = 1_024;
 
 /// The output of a function. Records are collected in a batch, which goes to the next operator when it is full or the function's operator
-/// returns. A failure of a later operator is not seen here: it fails the task after the function has returned.
+/// returns. A failure of a later operator is not seen here: it fails the task after the function has returned, and what the function
+/// emits until then is dropped.
 ///
 /// The operators behind work on what a call of a function emits while the call runs, and an output with room takes their results. If an
-/// output is full because its consumer is slower than the call, some MiB are kept, and then the call waits for room, in
+/// output is full because its consumer is slower than the call, up to 4 MiB are kept, and then the call waits for room, in
 /// [`Collector::collect`] or one of the other methods that emit. The task takes no checkpoint while a call runs or waits. A function
 /// whose one call emits much should therefore be divided: a source reader asks
-/// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer. A
-/// task that was told to stop does not wait, nor does a call for a timer or an answer that comes while an output is full: all that such
-/// a call emits is kept in memory.
+/// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer.
+///
+/// Two calls never wait. A call for a timer or an answer that comes while an output is full keeps all that it emits in memory. A call of
+/// a task that was cancelled, or has been failed from outside, drops what it emits.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -78,9 +81,10 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Returns true if an operator should go on with the next record of its batch. False if the step was interrupted or the rest of
-    /// the chain takes no more: the operator then leaves the other records in the batch, and is called with them again. An operator
-    /// calls this after a record, never before the first one, so that each call processes one record at least.
+    /// Returns true if an operator should go on with the next record of its batch. False if the step was interrupted (mail came, or the
+    /// step lasts long), the rest of the chain takes no more, or an operator behind has failed: the operator then leaves the other
+    /// records in the batch, and is called with them again. An operator calls this after a record, never before the first one, so that
+    /// each call processes one record at least.
     #[inline]
     pub fn should_continue(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
@@ -93,7 +97,8 @@ impl<T: Record> Collector<T> {
         self.push(record, self.time);
     }
 
-    /// Emits records, in their order, each as [`Collector::collect`] does.
+    /// Emits all records of an iterator, in their order, each as [`Collector::collect`] does. The iterator must end: the step cannot
+    /// interrupt this call.
     #[inline]
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         for record in records {
@@ -109,8 +114,9 @@ impl<T: Record> Collector<T> {
     }
 
     /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
-    /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. If the side output is read with
-    /// another record type, the task fails with [`TaskError::Deployment`] after the call, and the job is not restarted.
+    /// the record is dropped. The record gets the same event time as one of [`Collector::collect`]. The call waits for room as
+    /// `collect` does. If the side output is read with another record type, the task fails with [`TaskError::Deployment`] after the
+    /// call, and the job is not restarted.
     pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
         let pushed = self.sides.push(tag, record, self.time, &self.interrupt);
         self.handed_on(pushed, true);

@@ -13,17 +13,19 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record. Answers to requests that are made with the context, such as
+    /// `wake_after` or `spawn_io`, do not reach the function. By default does nothing.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with [`TaskError::User`].
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record, in the order of the input.
+    /// Called for every record, in the order of the input; records of several producers come in any order. Records that it emits get the
+    /// event time of `record`, unless it gives them another.
     ///
     /// # Errors
-    /// A returned error fails the task.
+    /// A returned error fails the task with [`TaskError::User`]; `close` is still called.
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
     /// if the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint
@@ -62,7 +64,8 @@ macro_rules! lives_as {
 pub(super) use lives_as;
 
 /// The operator that runs a [`ProcessFunction`]: calls `open`, then `process` for each record, `finish` at the end of input, and `close`.
-/// Keeps no state, and lets watermarks and barriers pass. An error of the function fails the task with [`TaskError::User`].
+/// Keeps no state: what the function has in its fields is lost at a restart. Lets watermarks and barriers pass, and drops mail. An error
+/// of the function fails the task with [`TaskError::User`].
 #[derive(Debug)]
 pub struct Process<F> {
     pub(super) function: F,

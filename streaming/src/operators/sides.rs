@@ -38,8 +38,9 @@ pub struct OutputTag<T> {
 }
 
 impl<T> OutputTag<T> {
-    /// Makes the tag of a side output. Two side outputs of one operator need different names: tags of one name are one side output. The
-    /// build fails if it is read with two record types, and a task that emits another type than the one that is read fails with
+    /// Makes the tag of a side output; declares nothing. Two side outputs of one operator need different names: tags of one name are one
+    /// side output. Side outputs of different operators are apart even if they have one name. The build of the job fails if a side
+    /// output is read with two record types, and a task that emits another type than the one that is read fails with
     /// [`TaskError::Deployment`].
     pub const fn new(name: &'static str) -> Self {
         Self { name, record: PhantomData }
@@ -63,10 +64,11 @@ impl<T> fmt::Debug for OutputTag<T> {
 }
 
 /// A side output of an operator, independent of its record type: a buffer of emitted records, and the edges (connections to the
-/// tasks that read them) that they go to.
+/// tasks that read them) that they go to. The chain's assembly makes one for each side output that something reads; the operator's
+/// [`Collector`](super::Collector) fills it and calls these methods on the task's thread.
 pub trait SideOutput: Any + Send {
-    /// Hands the buffered records to the edges. Returns true if the edges take more, false if one is full or the step was
-    /// interrupted.
+    /// Hands the buffered records to the edges, which keep what finds no room. Called after each call of the operator. Returns true if
+    /// the edges take more, false if one is full or the step was interrupted.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -83,14 +85,15 @@ pub trait SideOutput: Any + Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
-    /// Continues with the records that an interruption has left in the edges, as [`Consumer::resume`] does.
+    /// Continues with the records that an interruption has left in the edges, as [`Consumer::resume`] does. Does nothing if there are
+    /// none.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn resume(&mut self) -> Result<(), TaskError>;
     /// Returns true if an interruption has left records to [`SideOutput::resume`] with.
     fn is_interrupted(&self) -> bool;
-    /// Returns true if an edge takes nothing more for now.
+    /// Returns true if an edge takes nothing more for now, because its consumer is slower. Records that are sent nevertheless are kept.
     fn full(&self) -> bool;
 }
 
@@ -141,7 +144,8 @@ impl<T: Record> SideOutput for Edges<T> {
     }
 }
 
-/// The side outputs of one operator that something reads, by name. Records for any other side output are dropped.
+/// The side outputs of one operator that something reads, by name; empty by default. The chain's assembly makes it and passes it to
+/// [`Link::new`](super::Link::new). Records for any other side output are dropped.
 #[derive(Default)]
 pub struct SideOutputs {
     outputs: Vec<(&'static str, Box<dyn SideOutput>)>,

@@ -5,7 +5,8 @@ use crate::types::{FlottType, Key, Record};
 use std::marker::PhantomData;
 
 /// A keyed function that calls a closure with one value of state per key. The closure gets the key, the record, the state and the output;
-/// a key whose state is `None` afterwards is removed.
+/// a key whose state is `None` afterwards is removed. The values are in checkpoints; there are no timers, and the closure cannot fail other
+/// than by a panic.
 #[derive(Debug)]
 pub struct StatefulFlatMap<V, F, Out> {
     function: F,
@@ -14,7 +15,7 @@ pub struct StatefulFlatMap<V, F, Out> {
 
 impl<V, F, Out> StatefulFlatMap<V, F, Out> {
     /// Makes the function around a closure, which is called as `function(&key, record, &mut value, out)` for every record; the value is
-    /// `None` at the first record of a key.
+    /// `None` at the first record of a key, and at the first one after the closure has set it to `None`.
     pub fn new(function: F) -> Self {
         Self { function, types: PhantomData }
     }

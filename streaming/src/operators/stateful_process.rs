@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each
-/// subtask works on its own clone. The state is in checkpoints; with another parallelism its lists are dealt out anew or given to every
-/// subtask, as their types say. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
+/// subtask works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; with another parallelism its
+/// lists are dealt out anew or given to every subtask, as their types say. State of keys belongs into a
+/// [`KeyedProcessFunction`](super::KeyedProcessFunction). There are no timers.
 ///
 /// ```
 /// use streaming::{
@@ -66,7 +67,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once, before the first record, with the restored state or an empty one. By default does nothing.
+    /// Called once per attempt, before the first record, with the restored state or an empty one, which it may change. Answers to requests
+    /// that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -77,7 +79,8 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record with the subtask's state, which it changes in place.
+    /// Called for every record with the subtask's state, which it changes in place. Records that it emits get the event time of `record`,
+    /// unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -138,7 +141,8 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
 
 /// The operator that runs a [`StatefulProcessFunction`] with the state of its subtask. When it opens it restores its share of the state of
 /// all former subtasks; at each barrier it encodes its whole state at once, before later records. An error of the function fails the task
-/// with [`TaskError::User`].
+/// with [`TaskError::User`], state of another type than the program's with [`TaskError::Deployment`], and damaged state with
+/// [`TaskError::Codec`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,
 }

@@ -15,13 +15,15 @@ use writing::{Chunks, Writing};
 /// The clock that a timer goes by: event time or processing time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeDomain {
-    /// Event time: the timer fires when the operator's watermark reaches it.
+    /// Event time: the timer fires when the operator's watermark reaches it, at the latest at the end of bounded input.
     EventTime,
-    /// Processing time: the timer fires when the machine's clock (Unix time) reaches it, or later if the task is busy.
+    /// Processing time: the timer fires when the machine's clock (Unix time) reaches it, or later if the task is busy. One that is not
+    /// due at the end of bounded input never fires.
     ProcessingTime,
 }
 
-/// A timer that is due, for [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer).
+/// A timer that is due, for [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer), or in a test one that is set. Its
+/// key is not in it: [`Context::key`](super::Context::key) has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
     /// The moment that the timer was set to, in milliseconds since 1970.
@@ -31,7 +33,8 @@ pub struct Timer {
 }
 
 /// The service that sets and deletes timers of the current key, from [`Context::timers`](super::Context::timers). All moments are in
-/// milliseconds since 1970. Timers are part of checkpoints.
+/// milliseconds since 1970. Timers are part of checkpoints. Timers of one clock fire in the order of their moments, those of one moment in
+/// the order in which they were set.
 ///
 /// A key has at most one timer per moment and clock: setting it again changes nothing.
 ///

@@ -100,8 +100,9 @@ impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
 }
 
 impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
-    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. A record
-    /// whose key belongs to another subtask makes a keyed operator fail with [`TaskError::Deployment`].
+    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. `subtask`
+    /// must be less than `of`, which is not checked. A record whose key belongs to another subtask makes a keyed operator fail with
+    /// [`TaskError::Deployment`].
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
@@ -124,7 +125,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self { restore: snapshots.into_iter().collect(), ..self }
     }
-    /// Sets an option of the job, which the operator's context returns.
+    /// Sets an option of the job, which the operator's context returns; the last call for a key counts.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
@@ -229,8 +230,9 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn watermark(&mut self, ms: i64) -> Result<(), TaskError> {
         self.event(StreamEvent::Watermark(ms))
     }
-    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way, with the clock at its time. The clock
-    /// begins at 0 and never goes back: an `ms` in the past does nothing.
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way, with the clock at its time. A timer
+    /// that is set for the present or the past does not fire by itself: it waits for this call, also with the clock's own time as `ms`.
+    /// The clock begins at 0 and never goes back: an `ms` in the past does nothing.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -268,7 +270,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.output.take_records()
     }
     /// Returns the newest watermark that the operator let through or emitted, in milliseconds since 1970; `None` before the first
-    /// one.
+    /// one. `i64::MAX` after [`OperatorHarness::end_of_input`].
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
@@ -333,7 +335,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.link.is_committing()
     }
     /// Ends the test as a task ends that has failed: the operator is disposed of ([`Operator::dispose`]) and not closed; a function's
-    /// `close` is called.
+    /// `close` is called. A panic there is logged, not passed on.
     pub fn fail(mut self) {
         self.link.dispose();
     }

@@ -20,7 +20,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The snapshots of all operators of a sink in one checkpoint; [`SinkHarnessBuilder::restore`] restores a sink from them.
+/// The encoded snapshots of all operators of a sink (writers, committers, global committer) in one checkpoint or savepoint, as
+/// [`SinkHarness::barrier`] returns them; [`SinkHarnessBuilder::restore`] restores a sink from them. The default has none, as at a job's
+/// first start.
 #[derive(Debug, Clone, Default)]
 pub struct SinkSnapshot {
     writers: Vec<Vec<u8>>,
@@ -81,7 +83,7 @@ pub fn sink<T, S: Sink<T>>(sink: S) -> SinkHarnessBuilder<T, S> {
 }
 
 impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
-    /// Sets the number of subtasks, 1 by default (0 counts as 1).
+    /// Sets the number of writers and of their committers, 1 by default (0 counts as 1). A global committer is always one.
     pub fn subtasks(self, parallelism: u32) -> Self {
         Self { parallelism: parallelism.max(1), ..self }
     }
@@ -116,7 +118,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         self.options.iter().fold(builder, |builder, (key, value)| builder.option(key, value))
     }
 
-    /// Opens the sink and returns its test. What a restored snapshot holds is committed when this returns.
+    /// Opens the sink, the committers first, and returns its test. What a restored snapshot holds is committed when this returns; where a
+    /// commit is to be repeated, the clock of its committer moves.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail when it opens, or when it commits what was restored.
@@ -235,7 +238,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         }
         Ok(snapshot)
     }
-    /// Tells the sink that a checkpoint is complete, and waits for the commits: the clock moves where one is to be repeated.
+    /// Tells the sink that a checkpoint is complete, and waits for the commits: where one is to be repeated, the clock of its committer
+    /// moves, and not those of the writers.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
@@ -254,8 +258,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.iter().any(OperatorHarness::is_committing)
             || self.global.as_ref().is_some_and(OperatorHarness::is_committing)
     }
-    /// Ends the sink as a job does that finishes: the end of input, the final checkpoint, its commits, and then the operators are
-    /// closed.
+    /// Ends the sink as a job does that finishes: the end of input, the final checkpoint (with the number after the last one), its
+    /// commits, and then the operators are closed. Calls [`SinkHarness::end_of_input`] itself.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.

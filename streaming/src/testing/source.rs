@@ -48,7 +48,8 @@ pub struct SourceHarnessBuilder<S: Source, F, G> {
     restore: Option<SourceSnapshot>,
 }
 
-/// A checkpoint of a source: the snapshots of its enumerator and of one reader.
+/// A checkpoint of a source: the encoded snapshots of its enumerator and of one reader. [`SourceHarness::snapshot`] makes it,
+/// [`SourceHarnessBuilder::restore`] reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceSnapshot {
     enumerator: Vec<u8>,
@@ -61,7 +62,8 @@ where
     F: TimestampAssigner<S::Record>,
     G: WatermarkGenerator<S::Record>,
 {
-    /// Sets the strategy for event times and watermarks, as [`Environment::from_source`](crate::Environment::from_source) does.
+    /// Sets the strategy for event times and watermarks, as [`Environment::from_source`](crate::Environment::from_source) does. By default
+    /// records keep the source's times, and only the source itself emits watermarks.
     pub fn watermarks<H, K>(
         self,
         strategy: WatermarkStrategy<S::Record, H, K>,
@@ -78,12 +80,13 @@ where
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores enumerator and reader from a snapshot of [`SourceHarness::snapshot`].
+    /// Restores enumerator and reader from a snapshot of [`SourceHarness::snapshot`], in [`SourceHarnessBuilder::open`]; without this call
+    /// they begin anew.
     pub fn restore(self, snapshot: SourceSnapshot) -> Self {
         Self { restore: Some(snapshot), ..self }
     }
 
-    /// Starts the enumerator, then opens the reader.
+    /// Starts the enumerator, then opens the reader, which registers with it; reads no record.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator, for example when its input is absent.
@@ -197,7 +200,8 @@ impl<S: Source> SourceHarness<S> {
         self.head.flush(true)?;
         Ok(self.work_off()? || progress == Progress::Busy)
     }
-    /// Polls the reader until it has ended or waits. Does not return for a source that always has more to read.
+    /// Polls the reader until it has ended or waits for the enumerator or for a timer; [`SourceHarness::has_ended`] tells which. Does not
+    /// return for a source that always has more to read.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.

@@ -3,7 +3,8 @@
 use super::activity::look_interval;
 use std::{marker::PhantomData, time::Duration};
 
-/// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one.
+/// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one. A generator is in no
+/// checkpoint: after a restore a fresh clone begins, and what it returns counts once it is greater than the restored watermark.
 ///
 /// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks the promise
 /// is late. A watermark is emitted only if it is greater than the last one, and after the batch of the record that it was generated
@@ -48,7 +49,8 @@ pub trait WatermarkGenerator<T>: Clone + Send + 'static {
 }
 
 /// The generator for records that arrive at most a fixed delay later than records with a greater event time. Its watermark is
-/// the greatest event time so far, less the delay and one millisecond.
+/// the greatest event time so far, less the delay and one millisecond; there is none before a record with an event time. While no
+/// records come, the watermark stands still.
 #[derive(Debug, Clone, Copy)]
 pub struct BoundedOutOfOrderness {
     delay_ms: i64,
@@ -235,9 +237,10 @@ where
 }
 
 impl<T, F, G> WatermarkStrategy<T, F, G> {
-    /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again): the watermark
-    /// then no longer waits for it. The next record ends the idleness. A subtask that its output holds up does not become idle. Without
-    /// a timeout, the default, nothing becomes idle.
+    /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again, at least 2 ms):
+    /// the watermark of the operators behind then no longer waits for it. A subtask of a source that has no splits for as long becomes
+    /// idle too. The next record ends the idleness. A subtask that its output holds up does not become idle. Without a timeout, the
+    /// default, nothing becomes idle, except splits of which the source itself says so.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
     }

@@ -11,7 +11,8 @@ use crate::{
 use std::marker::PhantomData;
 
 /// A function over a stream and a broadcast stream, joined with the subtask's copy of the broadcast state: a function over the first stream
-/// alone, to whose calls it adds the state for reading. A [`BroadcastOperator`](super::BroadcastOperator) hands it the broadcast records.
+/// alone, to whose calls it adds the state for reading. A [`BroadcastOperator`](super::BroadcastOperator) hands it the broadcast records,
+/// writes the state to checkpoints and restores it.
 pub struct Reading<F, B, V> {
     function: F,
     broadcast: V,

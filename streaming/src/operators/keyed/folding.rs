@@ -5,28 +5,31 @@ use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
 /// A folding of the records of a key into one value, which [`KeyedFold`](super::KeyedFold) keeps and emits: a count, a sum, a
-/// reduction. Each subtask works on its own clone.
+/// reduction. Each subtask works on its own clone. A folding cannot return an error; a panic fails the task.
 pub trait Folding<K, T>: Clone + Send + 'static {
     /// The value that is kept per key and written to checkpoints.
     type Kept: FlottType;
     /// The type of the emitted records.
     type Out: Record;
-    /// Returns the value to keep for a key that has had no record before `record`.
+    /// Returns the value to keep for a key, or for its part of a window, that has had no record before `record`; `record` counts in it.
     fn first(&mut self, record: T) -> Self::Kept;
-    /// Adds another record to the kept value of its key.
+    /// Adds another record to the kept value of its key. Called where not every record emits: with `at_end()`, and in windows.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds another record to the kept value and returns what to emit for it; called instead of [`Folding::add`] where every record
-    /// emits. The key is taken from the record, so that a record that is its own key is moved, not cloned.
+    /// Adds another record to the kept value and returns what to emit for it; called instead of [`Folding::add`] where every record emits,
+    /// for all records of a key but its first one. The key is taken from the record, so that a record that is its own key is moved, not
+    /// cloned.
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;
-    /// Returns what to emit for the kept value of a key; changes nothing. Called for a key's first record where every record emits.
+    /// Returns what to emit for the kept value of a key; changes nothing. Called for a key's first record where every record emits,
+    /// after [`Folding::first`]; [`Folding::update`] serves the records after it.
     fn emit(&self, key: &K, kept: &Self::Kept) -> Self::Out;
     /// Returns what to emit for a key at the end of input, or for a key of a window that fires: key and kept value are not needed any more.
     fn last(&self, key: K, kept: Self::Kept) -> Self::Out;
 }
 
-/// The folding of `count`: counts the records of each key and emits `(key, count)`.
+/// The folding of `count`: counts the records of each key and emits `(key, count)`, with every record unless `at_end()` or windows put
+/// that off.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count;
 
@@ -111,14 +114,16 @@ where
     }
 }
 
-/// The folding of `reduce`: merges the records of each key into one record and emits that.
+/// The folding of `reduce`: merges the records of each key into one record and emits that, with every record unless `at_end()` or
+/// windows put that off. The first record of a key is kept as it is, and emitted without a call of the function.
 #[derive(Debug, Clone)]
 pub struct Reduce<F> {
     function: F,
 }
 
 impl<F> Reduce<F> {
-    /// Makes the folding whose `function` merges its second argument, the new record, into the first one, the kept record.
+    /// Makes the folding whose `function` merges its second argument, the new record, into the first one, the kept record. In sliding
+    /// windows and sessions it also merges kept records of two parts of a window, the later one as the second argument.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -156,7 +161,8 @@ where
     }
 }
 
-/// The folding of `fold`: folds the records of each key into a value that starts from an initial one, and emits `(key, value)`.
+/// The folding of `fold`: folds the records of each key into a value that starts from an initial one, and emits `(key, value)`, with every
+/// record unless `at_end()` puts that off. Windows have no `fold`, because two values cannot be merged.
 #[derive(Debug, Clone)]
 pub struct Fold<A, F> {
     initial: A,

@@ -11,10 +11,10 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     type Key: Key;
     /// The value held beside a record: the computed key, or `()` if the key is a part of the record.
     type Held;
-    /// True if keys are computed by a function of the program, which may take long; false if a key is a part of its record.
+    /// True if keys are computed by a function of the program, which may take long; false if finding a key is a mere look into its record.
     const COMPUTES: bool;
-    /// Computes the value that is held beside the record: the key, by a call of the program's function, if
-    /// [`KeySelector::COMPUTES`]; otherwise `()`.
+    /// Makes the value that is held beside the record: a computed key, by a call of the program's function; `()` if the key is a part of
+    /// the record. [`EitherKey`](crate::operators::EitherKey) holds a clone of such a key.
     fn hold(&self, record: &T) -> Self::Held;
     /// Returns the record's key, which is a part of the record or of `held`.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
@@ -24,7 +24,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     /// [`KeySelector::own`] does.
     fn take(&self, record: T, held: Self::Held) -> Self::Key;
     /// Calls `look` once with a reference to the record's key, which is computed for this call if [`KeySelector::COMPUTES`], and
-    /// returns the result.
+    /// returns the result of `look`. Called where a record is sent, to choose the subtask.
     #[inline]
     fn with<R>(&self, record: &T, look: impl FnOnce(&Self::Key) -> R) -> R {
         look(self.key(record, &self.hold(record)))

@@ -25,13 +25,14 @@ impl<K> Context<'_, K> {
     pub fn key(&self) -> &K {
         self.key
     }
-    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` if the record has
-    /// no event time. A timer that depends on it needs it in a variable first, see [`Context::timers`].
+    /// Returns the event time of the record, or the moment of the timer, also of one of processing time, in milliseconds since 1970;
+    /// `None` if the record has no event time. A timer that depends on it needs it in a variable first, see [`Context::timers`].
     pub fn timestamp(&self) -> Option<i64> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
-    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. A restored operator has that of
-    /// the checkpoint, after a change of the parallelism the least of the former subtasks that had one.
+    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. It is `i64::MAX` once bounded input
+    /// has ended. In `on_timer` of event time it is the watermark that fires the timer, not the timer's moment. A restored operator has
+    /// that of the checkpoint, after a change of the parallelism the least of the former subtasks that had one.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
@@ -49,7 +50,8 @@ impl<K> Context<'_, K> {
     pub fn timers(&mut self) -> TimerService<'_, K> {
         TimerService { timers: self.timers, key: self.key, at: self.at }
     }
-    /// Returns the metrics of this operator's subtask, which REST shows. Look metrics up in `open`, not per record.
+    /// Returns the metrics of this operator's subtask, which REST shows; they are not per key. Looking a metric up takes a lock: do it in
+    /// `open`, by [`OperatorContext::metrics`], not per record.
     pub fn metrics(&self) -> Metrics<'_> {
         self.operator.metrics()
     }

@@ -6,7 +6,7 @@ use crate::operators::{
     timers::{Queue, TimeDomain, Timer},
 };
 
-/// The access of a test (`testing::OperatorHarness`) to the keyed state and the timers of an operator.
+/// The access of a test (`testing::OperatorHarness`) to the keyed state and the timers of an operator that keeps its state in memory.
 pub trait InspectKeyed {
     /// The type of the keys.
     type Key;

@@ -18,7 +18,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A kind of windows for records of type `T`, for [`KeyedStream::window`](crate::api::KeyedStream::window).
+/// A kind of windows for records of type `T`, for [`KeyedStream::window`](crate::api::KeyedStream::window): their size, and the operator
+/// that runs them. Its methods are called when the program is built, and to make the operator of each subtask; that operator assigns
+/// records to windows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +50,7 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     /// Returns why the windows are invalid (a size, slide or gap below 1 ms, a count below 1), `None` if they are valid.
     /// `KeyedStream::window` calls this, and an invalid window makes the program's graph invalid.
     fn mistake(&self) -> Option<&'static str>;
-    /// Returns the declaration of the operator's keyed state, for the job graph.
+    /// Returns the declaration of the operator's keyed state, for the job graph. A restore is refused if the declared types have changed.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
     /// Makes the operator of one subtask. `lateness` says how long its windows are kept for late records and what happens to
     /// records that come later still; windows by count ignore it.
@@ -60,8 +62,8 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     ) -> Self::Operator<S, F>;
 }
 
-/// Marks windows over event time, the only ones that can take late records
-/// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)).
+/// Marks windows over event time (tumbling, sliding, sessions), the only ones that can take late records
+/// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)). Has no methods.
 pub trait EventTimeAssigner {}
 
 /// Returns the duration in milliseconds, rounded down, at most `i64::MAX`.
@@ -92,7 +94,7 @@ macro_rules! tumbling {
                 Self { size: whole_ms(size), offset: 0 }
             }
             /// Returns the windows with all beginnings later by `offset`, in whole milliseconds and modulo the size; replaces an earlier
-            /// offset.
+            /// offset. State of windows with another offset cannot be restored.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -120,7 +122,7 @@ macro_rules! sliding {
                 Self { size: whole_ms(size), slide: whole_ms(slide), offset: 0 }
             }
             /// Returns the windows with all beginnings later by `offset`, in whole milliseconds and modulo the slide; replaces an earlier
-            /// offset.
+            /// offset. State of windows with another offset cannot be restored.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -183,7 +185,8 @@ macro_rules! assigner {
 
 tumbling! {
     /// Windows of event time that follow each other without gaps: a record belongs to the one window that covers its event
-    /// time.
+    /// time. A window fires when the watermark reaches its last millisecond, at the latest at the end of bounded input. A record
+    /// without an event time fails the task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -198,7 +201,8 @@ tumbling! {
 
 sliding! {
     /// Windows of event time, one every slide, that may overlap: a record belongs to every window that covers its event time.
-    /// With a slide greater than the size, records between two windows are dropped.
+    /// With a slide greater than the size, records between two windows are dropped; only those that are late as well count as late
+    /// records or go to their side output. Windows fire as [`TumblingEventTimeWindows`] do.
     ///
     /// The cost of adding a record does not depend on size ÷ slide. Firing a window costs more the more panes it has: a pane is
     /// as long as the greatest common divisor of size and slide, so one hour every minute has 60 panes per window.
@@ -339,7 +343,8 @@ impl<G> EventTimeAssigner for EventTimeSessionWindows<G> {}
 
 /// Windows with a number of records of a key, from [`KeyedStream::count_window`](crate::api::KeyedStream::count_window) and
 /// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding). A window is emitted with its last record; one
-/// that is incomplete at the end of input is not emitted.
+/// that is incomplete at the end of input is not emitted. With a slide below the size a window is emitted after every `slide` records of
+/// the key, so that its first windows have fewer records than the size. With a slide above the size the records between are dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct CountWindows {
     size: u64,

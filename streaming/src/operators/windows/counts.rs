@@ -69,7 +69,7 @@ impl RowCounts {
 }
 
 /// The [`KeyedProcessFunction`] of windows by count: keeps the records of each key's open windows folded in keyed state, and emits
-/// a window's results with its last record.
+/// a window's results with its last record. Sets no timers and ignores time: a key whose window is never full keeps its state.
 #[derive(Debug, Clone)]
 pub struct CountWindow<F> {
     counts: RowCounts,

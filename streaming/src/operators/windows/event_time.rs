@@ -7,8 +7,9 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// The operator that groups the records of each key by windows of event time, and emits the results of a window once the watermark has
-/// passed its end. A record without an event time fails the task with [`TaskError::Input`], so that the job is not restarted.
+/// The operator that groups the records of each key by windows of event time, which are in the store `W`, and emits the results of a window
+/// once the watermark has reached its last millisecond, before the watermark goes on. The final watermark of bounded input fires all
+/// windows. A record without an event time fails the task with [`TaskError::Input`], so that the job is not restarted.
 pub struct EventTimeWindows<S, W> {
     selector: S,
     store: W,
@@ -26,8 +27,8 @@ impl<S, W> EventTimeWindows<S, W> {
         &self.store
     }
 
-    /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
-    /// lateness; 0 if a side output takes such records.
+    /// Returns the number of records that this attempt of the subtask has dropped because they came after the end of the allowed
+    /// lateness; 0 if a side output takes such records. REST shows it as the metric `numLateRecordsDropped`.
     pub fn late_records<T>(&self) -> u64
     where
         W: WindowStore<T, S>,

@@ -7,25 +7,27 @@ use crate::{
 };
 use std::ops::AddAssign;
 
-/// Computes what is emitted for one key in one window from its records. The kept values of two parts of a window can be merged. Each
-/// subtask works on its own clone.
+/// Computes what is emitted for one key in one window from its records: the count, sum and reduction of windows,
+/// [`AggregateWindow`] and [`ProcessWindow`]. The window operators call it on the task's thread. The kept values of two parts of a window
+/// can be merged. Each subtask works on its own clone.
 pub trait WindowFolding<K, T>: Clone + Send + 'static {
     /// The value that is kept for each key of a window, or of a part of it, and written to checkpoints.
     type Kept: Record;
     /// The type of the emitted records.
     type Out: Record;
-    /// Returns the kept value of a window's first record.
+    /// Returns the kept value of the first record that a key has in a window or in a part of it; `record` counts in it.
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record to the kept value.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds `later`, the kept value of a later part of the same window, to `kept`. Sliding windows and sessions consist of several
-    /// parts.
+    /// Adds `later`, the kept value of a later part of the same window, to `kept`. Called when a sliding window fires, whose parts stay for
+    /// other windows, and when a record joins two sessions into one.
     fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
-    /// Emits the results of a window for `key`: once when the window fires, and once more for every late record that it still takes. For
-    /// windows of time the records get the window's last millisecond as their event time.
+    /// Emits the results of a window for `key`: once when the window fires, and once more, with all its records, for every late record
+    /// that it still takes. Called only for keys with a record in the window. For windows of time the emitted records get the window's last
+    /// millisecond as their event time, for windows by count that of the window's last record.
     ///
     /// # Errors
-    /// The error of the user's function, which fails the task.
+    /// The error of the user's function, which fails the task with [`TaskError::User`](crate::TaskError::User).
     fn emit(
         &mut self,
         key: K,
@@ -112,19 +114,20 @@ pub trait AggregateFunction<T>: Clone + Send + 'static {
     type Accumulator: Record;
     /// The type of a window's value.
     type Out: Record;
-    /// Returns the accumulator of no records.
+    /// Returns the accumulator of no records. Called before the first record of a key in a window, or in a part of it.
     fn create_accumulator(&mut self) -> Self::Accumulator;
     /// Adds a record to the accumulator.
     fn add(&mut self, accumulator: &mut Self::Accumulator, record: T);
-    /// Adds the accumulator `later` of other records of the same key and window to `accumulator`. Called for sliding windows, of time or
-    /// by count, and for sessions, which consist of several parts.
+    /// Adds the accumulator `later` of other records of the same key and window to `accumulator`. Called when a sliding window, of time or
+    /// by count, fires, which consists of several parts, and when a record joins two sessions; never for tumbling windows.
     fn merge(&mut self, accumulator: &mut Self::Accumulator, later: Self::Accumulator);
     /// Returns a window's value from the accumulator of all its records. Called for each key when a window fires, and again for every
     /// late record that the window still takes.
     fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
 }
 
-/// A [`WindowFolding`] that runs an [`AggregateFunction`] and emits `(key, value)` for each key and window.
+/// A [`WindowFolding`] that runs an [`AggregateFunction`] and emits `(key, value)` for each key and window. `aggregate` of a windowed
+/// stream makes it.
 #[derive(Debug, Clone)]
 pub struct AggregateWindow<F>(pub(crate) F);
 
@@ -186,12 +189,12 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
     /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key for each
-    /// late record that the window still takes. Records of the same pane come in the order of their arrival. For windows by count,
-    /// `window` is all of time. Emitted records get the window's last millisecond as their event time; those of windows by count that of
-    /// the last record.
+    /// late record that the window still takes. In a tumbling window or a window by count records come in the order of their arrival; in
+    /// others only those of one pane do, and panes come in the order of time. For windows by count, `window` is all of time. Emitted
+    /// records get the window's last millisecond as their event time; those of windows by count that of the last record.
     ///
     /// # Errors
-    /// An error fails the task.
+    /// An error fails the task with [`TaskError::User`](crate::TaskError::User).
     fn process(
         &mut self,
         key: &K,
@@ -201,7 +204,8 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
 }
 
-/// A [`WindowFolding`] that runs a [`WindowFunction`], for which it keeps all records of the window.
+/// A [`WindowFolding`] that runs a [`WindowFunction`], for which it keeps all records of the window, in memory and in checkpoints.
+/// `process` of a windowed stream makes it.
 #[derive(Debug, Clone)]
 pub struct ProcessWindow<F>(pub(crate) F);
 

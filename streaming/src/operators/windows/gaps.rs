@@ -3,7 +3,8 @@
 use super::whole_ms;
 use std::time::Duration;
 
-/// Computes the gap after a record of a session window: the session ends if no further record of the key comes within the gap.
+/// Computes the gap after a record of a session window: the session ends if no further record of the key comes within the gap. Program
+/// code does not implement it: [`FixedGap`] and [`GapOf`] do, which the constructors of sessions make.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +28,7 @@ pub trait SessionGap<T>: Clone + Send + 'static {
     }
 }
 
-/// A session gap that is the same after every record, in milliseconds. Below 1 ms it makes the program invalid.
+/// A session gap that is the same after every record, in milliseconds, from `with_gap`. Below 1 ms it makes the program invalid.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedGap(pub(super) i64);
 
@@ -42,7 +43,8 @@ impl<T> SessionGap<T> for FixedGap {
     }
 }
 
-/// A session gap that a function computes from the record, rounded down to whole milliseconds. Below 1 ms it fails the task.
+/// A session gap that a function computes from the record, rounded down to whole milliseconds, from `with_dynamic_gap`. Below 1 ms it fails
+/// the task with `TaskError::User`.
 #[derive(Debug, Clone, Copy)]
 pub struct GapOf<F>(pub(super) F);
 

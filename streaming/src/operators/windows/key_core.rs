@@ -29,7 +29,7 @@ use crate::{
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     Sized + Send + 'static
 {
-    /// The windows of one key, with the values that the folding keeps.
+    /// The type of the windows of one key, with the values that the folding keeps: the state of the key in the backend.
     type Windows: KeyWindows;
     /// Version byte of the written state, different for windows of another kind, so that neither is read as the other.
     const VERSION: u8;
@@ -41,10 +41,10 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// default.
     fn write_parts(&self, _out: &mut Vec<u8>) {}
 
-    /// Reads what [`KeyRule::write_parts`] wrote, and compares it with these windows; reads nothing by default.
+    /// Reads what [`KeyRule::write_parts`] wrote, and compares it with these windows; reads nothing by default. Called at a restore.
     ///
     /// # Errors
-    /// Returns an error if the state belongs to other windows.
+    /// [`TaskError::Deployment`] if the state belongs to other windows, [`TaskError::Codec`] if it cannot be decoded.
     fn read_parts(
         &self,
         _input: &mut Reader<'_>,
@@ -58,12 +58,14 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// [`KeyRule::give_up`] discards at `passed`.
     fn next(&self, windows: &Self::Windows, passed: i64, lateness: i64) -> Option<i64>;
 
-    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier; emits nothing.
+    /// Discards the windows that ended `lateness` milliseconds before `moment` or earlier; emits nothing. Called for windows that were
+    /// read from a snapshot or storage, whose allowed lateness may have been longer.
     fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
 
     /// Adds a record with its event time to the windows of its key, whose state is resident. A record that no window takes goes to the
-    /// side output of late records or is dropped. A window that was fired already and takes a record is fired once more. Returns true
-    /// if the operator goes on with the next record of the batch.
+    /// side output of late records or is dropped. A window that was fired already and takes a record is fired once more. Queues the key
+    /// if it has to be looked at earlier than before. Returns true if the operator goes on with the next record of the batch, false if the
+    /// step is to end; the record is taken either way.
     ///
     /// # Errors
     /// Returns an error if the user's code fails, or if the subtask does not own the key.
@@ -95,7 +97,8 @@ pub trait KeyWindows: Kept + Default {
     /// Returns the place of the moment, in milliseconds since 1970, for which the key is queued: no window ends, or is discarded,
     /// before it. The moment is no part of the written state: it is `None` for windows that were read.
     fn looked_at(&mut self) -> &mut Option<i64>;
-    /// Adds the windows `more` of the same key, which another snapshot of a restore has, to these.
+    /// Takes in the windows `more` of the same key, which another part of the restored state has. What both have is replaced by that of
+    /// `more`: the values of panes, but all sessions, because a part has all sessions of its key.
     fn join(&mut self, more: Self);
 }
 
@@ -104,7 +107,7 @@ type States<T, S, F, R, B> =
     Resident<<S as KeySelector<T>>::Key, <R as KeyRule<T, S, F>>::Windows, T, B>;
 
 /// The [`WindowStore`] of one subtask that keeps the windows of each key as one state in the backend `B`, by the [`KeyRule`] `R`,
-/// with a queue of the moments at which keys are looked at.
+/// with a queue of the moments at which keys are looked at. The queue is not in snapshots: a restore makes it anew.
 pub struct KeyCore<
     T,
     S,

@@ -14,7 +14,8 @@ use crate::{
 use std::collections::VecDeque;
 
 /// The kept values of the panes of one key, ordered by time, and the moment for which the key is queued, which is not written. A pane is
-/// a part of time that no window's begin or end divides.
+/// a part of time that no window's begin or end divides. The state of one key of tumbling or sliding windows in a backend that fetches;
+/// in memory windows have one table per pane instead.
 #[derive(Debug)]
 pub struct KeyPanes<A> {
     /// Numbers of the panes that have records, and their kept values.

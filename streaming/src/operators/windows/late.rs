@@ -6,8 +6,8 @@ use crate::{
     types::Record,
 };
 
-/// The treatment of late records: the allowed lateness of windows, the side output of records that come later still, and the number of
-/// dropped records.
+/// The treatment of late records: the allowed lateness of windows (0 unless set), the side output of records that come later still, if
+/// there is one, and the number of dropped records. The windowed stream makes it and passes it to `WindowAssigner::operator`.
 #[derive(Debug, Clone)]
 pub struct Lateness<T> {
     /// Time in milliseconds for which a window is kept after its last millisecond.

@@ -15,7 +15,8 @@ use crate::{
     types::{Key, Reader, Record, write_zigzag},
 };
 
-/// The [`KeyRule`] of tumbling and sliding windows, whose size, slide and offset are in the [`Slices`].
+/// The [`KeyRule`] of tumbling and sliding windows, whose size, slide and offset are in the [`Slices`]. State of windows with another
+/// size, slide or offset is refused at a restore.
 pub struct PaneRule(pub(super) Slices);
 
 /// Tumbling or sliding windows of all keys of one subtask, in the backend `B`.

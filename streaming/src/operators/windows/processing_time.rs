@@ -14,8 +14,9 @@ use crate::{
 };
 
 /// The operator that groups the records of each key by windows of processing time, and emits the results of a window once the machine's
-/// clock has passed its end. Event times and watermarks of the input are ignored; a clock that is set back counts as standing still, so
-/// that no record is late. The end of bounded input fires nothing.
+/// clock has passed its end. Event times of the input are ignored; its watermarks fire nothing and go on to the next operators. A clock
+/// that is set back, or is behind the restored state, counts as standing still, so that no record is late. The end of bounded input fires
+/// nothing. Control elements wait until the windows that are being fired are emitted.
 pub struct ProcessingTimeWindows<S, W> {
     selector: S,
     store: W,

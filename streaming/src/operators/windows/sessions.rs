@@ -16,7 +16,8 @@ struct Session<A> {
     kept: A,
 }
 
-/// The session windows of one key with the kept values of their records, ordered by time; no two of them overlap or touch.
+/// The session windows of one key with the kept values of their records, ordered by time; no two of them overlap or touch. The state of one
+/// key in the backend. Sessions that have fired are in it as long as the allowed lateness keeps them.
 #[derive(Debug)]
 pub struct Sessions<A> {
     sessions: VecDeque<Session<A>>,

@@ -40,7 +40,8 @@ impl TimeWindow {
 }
 
 /// The division of time into windows, by size, slide and offset in milliseconds, and into panes: parts of time, as long as the
-/// greatest common divisor of size and slide, that no window's begin or end divides.
+/// greatest common divisor of size and slide, that no window's begin or end divides. Tumbling and sliding windows make it; it has no
+/// public methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
     size: i64,

@@ -15,11 +15,13 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Restores the state in the context's snapshots, as far as it belongs to the subtask's key groups. Called once, before any
-    /// record.
+    /// Restores the state in the context's snapshots, as far as it belongs to the subtask's key groups, and registers the metric
+    /// `numLateRecordsDropped`. Called once, before any record.
     ///
     /// # Errors
-    /// Returns an error if the state cannot be read or belongs to other windows.
+    /// Returns [`TaskError::Deployment`] if the state belongs to windows of another kind, size, slide or offset, or to other types;
+    /// [`TaskError::Unreadable`], [`TaskError::Io`] or [`TaskError::Codec`] if it cannot be read or decoded; [`TaskError::User`] if the
+    /// task has too many metrics.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
     /// Adds the records of a batch to their windows, until the output interrupts the step; the records that are left stay in the
@@ -29,7 +31,8 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// dropped.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails, or if the subtask does not own a key.
+    /// Returns [`TaskError::User`] if the user's code fails, also for a session gap below 1 ms; [`TaskError::Deployment`] if the subtask
+    /// does not own a key.
     fn add(
         &mut self,
         selector: &S,
@@ -40,7 +43,8 @@ pub trait WindowStore<T, S>: Send + 'static {
     ) -> Result<(), TaskError>;
 
     /// Takes the answer to a read of the store's backend: the keys that it fetched become resident, and the records and windows
-    /// that wait for them are processed. Does nothing by default, as in memory, where nothing is fetched.
+    /// that wait for them are processed, until the step is interrupted; the store then continues with a mail that it asks for. Does
+    /// nothing by default, as in memory, where nothing is fetched.
     ///
     /// # Errors
     /// Returns an error if the state cannot be read, or if the user's code fails.
@@ -60,12 +64,14 @@ pub trait WindowStore<T, S>: Send + 'static {
         false
     }
 
-    /// Fires the windows whose last millisecond is at most `until`, in the order of their last milliseconds. Returns
-    /// [`Flow::More`] if the output is full or the step interrupted before all are fired, and [`Flow::Waiting`] if keys are not
-    /// resident: the caller then calls again with the same `until`, in the second case when [`WindowStore::waits`] is false.
+    /// Fires the windows whose last millisecond is at most `until`, in milliseconds since 1970, in the order of their last milliseconds,
+    /// and discards those that were kept long enough for late records. `i64::MAX` ends all windows. Returns [`Flow::Done`] if all are
+    /// fired, also if there were none; [`Flow::More`] if the output is full or the step interrupted before; [`Flow::Waiting`] if keys are
+    /// not resident. In the last two cases the caller calls again with the same `until`, in the last one when [`WindowStore::waits`] is
+    /// false. An `until` that is smaller than an earlier one fires nothing.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails.
+    /// Returns an error if the user's code fails, or if state cannot be read.
     fn fire(
         &mut self,
         until: i64,
@@ -73,27 +79,30 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<Flow, TaskError>;
 
-    /// Returns a moment at or before the end of every window that has records and was not fired; `None` if there is no such
-    /// window. The operator of processing time fires next after this moment.
+    /// Returns a moment, in milliseconds since 1970, that is at or before the end of every window that has records and was not fired.
+    /// `None` says that there is no such window; a moment may come without one, left by a window that has grown or is over. The operator
+    /// of processing time fires next after this moment.
     fn next_end(&self) -> Option<i64>;
 
     /// Returns the greatest moment, in milliseconds since 1970, up to which windows of any key group were fired, in this run or
     /// before the restored state was written; `i64::MIN` if none were.
     fn fired_until(&self) -> i64;
 
-    /// Returns the bytes of memory that the windows' tables take; what keys and kept values have on the heap does not count.
+    /// Returns the bytes of memory that the windows' tables and queues take, about; what keys and kept values have on the heap does not
+    /// count.
     fn memory_bytes(&self) -> u64;
 
-    /// Begins the snapshot of the present state, which [`WindowStore::write_snapshot`] writes while records come. Must not be
-    /// called while another one is being written. Returns false and does nothing if the store's backend cannot:
+    /// Begins the snapshot of the present state, always a full one, which [`WindowStore::write_snapshot`] writes while records come.
+    /// Must not be called while another one is being written. Returns false and does nothing if the store's backend cannot:
     /// [`WindowStore::snapshot`] is called then.
     fn begin_snapshot(&mut self) -> bool;
 
     /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, as
-    /// [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does. Returns true if the snapshot is complete.
+    /// [`Operator::write_snapshot`](crate::operators::Operator::write_snapshot) does. Returns true if the snapshot is complete, false if
+    /// this is to be called again.
     ///
     /// # Errors
-    /// Returns an error if a value cannot be encoded.
+    /// Returns [`TaskError::Codec`] if a value cannot be encoded.
     fn write_snapshot(
         &mut self,
         slice: &mut Slice<'_>,
@@ -116,8 +125,8 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// too many records wait for the state of their keys.
     fn full(&self) -> bool;
 
-    /// Returns the number of records that this subtask has dropped since its start because they came after the end of the allowed
-    /// lateness; 0 if a side output takes such records.
+    /// Returns the number of records that this attempt of the subtask has dropped because they came after the end of the allowed
+    /// lateness; 0 if a side output takes such records. Records that fall between two windows and are not late are dropped uncounted.
     fn late_records(&self) -> u64;
 }
 
