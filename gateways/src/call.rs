@@ -166,14 +166,15 @@ pub enum Principal {
     },
 }
 
-/// The moment at which a caller stops waiting for an answer, on this process's monotonic clock.
+/// The moment at which a caller stops waiting for an answer, on this process's monotonic clock. Frames carry the remaining time
+/// instead, so a callee's deadline is later by the time that the request was under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     at: Instant,
 }
 
 impl Deadline {
-    /// Returns the deadline `within` from now; at most a century.
+    /// Returns the deadline `within` from now; more than a century (36,500 days) counts as one.
     pub fn after(within: Duration) -> Self {
         Self::after_moment(Instant::now(), within)
     }

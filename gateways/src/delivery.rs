@@ -48,8 +48,8 @@ pub struct Facts<F> {
     pub facts: Vec<F>,
 }
 
-/// The reason why a sender can deliver no more facts to its receiver. Nothing is repaired: the two components begin
-/// anew in another leader session.
+/// The reason why a sender can deliver no more facts to its receiver, as an [`Outbox`] finds it. Nothing is repaired: the two
+/// components begin anew in another leader session. [`Courier`](crate::Courier) passes it on as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BrokenPair {
     /// [`KEPT_MAX`] facts are unacknowledged, so no further one can be kept.
@@ -68,7 +68,8 @@ pub enum BrokenPair {
 }
 
 /// The sender's side of the delivery of facts to one receiver: numbers the facts, and keeps each until it is
-/// acknowledged. It decides what goes into a call, and makes no call itself ([`Courier`](crate::Courier) does).
+/// acknowledged, in memory only. It decides what goes into a call, and makes no call itself ([`Courier`](crate::Courier) does). One
+/// call is under way at a time.
 #[derive(Debug)]
 pub struct Outbox<F> {
     first: u64,
@@ -83,8 +84,8 @@ impl<F> Default for Outbox<F> {
 }
 
 impl<F: Clone> Outbox<F> {
-    /// Adds a fact and sends nothing. Returns true if no call is under way: the caller then makes one with the facts of
-    /// [`Outbox::next_call`]. False: the fact goes with a later call.
+    /// Adds a fact and sends nothing. Returns true if no call was under way: one counts as under way from now on, and the caller must
+    /// make it with the facts of [`Outbox::next_call`]. False: the fact goes with a later call.
     ///
     /// # Errors
     /// Returns [`BrokenPair::Full`] if `KEPT_MAX` facts are unacknowledged; the fact was not added.
@@ -98,7 +99,7 @@ impl<F: Clone> Outbox<F> {
 
     /// Returns the facts of the next call: the oldest kept ones, at most 256; the call counts as under way from now on.
     /// Returns `None` if everything is acknowledged; no call is under way then. The caller asks again after each
-    /// answer.
+    /// answer, and after a failed call, which is repeated with the same facts and perhaps newer ones.
     pub fn next_call(&mut self) -> Option<Facts<F>> {
         self.under_way = !self.kept.is_empty();
         let facts = self.kept.iter().take(BATCH_MAX).cloned().collect();

@@ -59,13 +59,13 @@ pub struct RpcOptions {
     /// Maximum time of a connection attempt, without the handshake; then the attempt fails, and with it the calls that wait for it.
     /// 5 s by default.
     pub connect_timeout: Duration,
-    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause.
-    /// 50 ms by default.
+    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause, with the
+    /// error of the last attempt; the first call after it makes the next attempt. 50 ms by default.
     pub reconnect_first: Duration,
     /// Upper bound of the pause between two attempts; 1 s by default.
     pub reconnect_max: Duration,
-    /// Time within which a peer whose connection closed has to answer again before it counts as lost
-    /// ([`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed)); 500 ms by default.
+    /// Time within which a peer whose connection closed has to answer one new connection attempt before it counts as lost
+    /// ([`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed)); an attempt that fails earlier counts at once. 500 ms by default.
     pub suspicion_max: Duration,
     /// Silence on a connection after which the peer is pinged; 5 s by default.
     pub ping_after: Duration,
@@ -98,13 +98,14 @@ pub struct ListenOptions {
     pub bind_host: String,
     /// Host name that is published to peers; not checked, so a wrong one makes this process unreachable.
     pub advertised_host: String,
-    /// Ports to try in order; the first that can be bound is used.
+    /// Ports to try in order; the first that can be bound is used. If none can, the service does not start.
     pub ports: PortSpec,
 }
 
 impl RpcOptions {
     /// Makes the options of a process without a port: for embedded clusters, program hosts and tests of one process.
-    /// Its cluster is `local` and its secret all zero; an ask times out after 10 s.
+    /// Its cluster is `local` and its secret all zero; an ask times out after 10 s. All other fields have the defaults that they name;
+    /// TLS, witness and disorder are off.
     pub fn in_process() -> Self {
         Self {
             listen: None,
