@@ -103,7 +103,7 @@ pub struct DeleteJobBlobs {
 /// a failure of its disk.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// The server has no blob under the key that the call names; the text is the hash of its content.
+    /// The server has no blob under the key that [`ReadBlob`] names; the text is the hash of its content. ([`HasBlob`] answers `None`.)
     #[error("there is no blob {0} here")]
     NotFound(String),
     /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been damaged; the
@@ -116,11 +116,11 @@ pub enum BlobError {
         actual: ContentHash,
     },
     /// The upload is unknown (perhaps dropped), the chunk does not begin where the last one ended, or it has more than
-    /// [`CHUNK_BYTES_MAX`] bytes.
+    /// [`CHUNK_BYTES_MAX`] bytes. Of [`UploadChunk`] and [`CloseUpload`].
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
-    /// Too many uploads are open, too many calls wait for the store, or the last chunk of this upload is still being
-    /// written: try again.
+    /// 64 uploads are open, too many calls (1,024) wait for the store, or the last chunk of this upload is still being
+    /// written: try again. Nothing has changed.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
     /// The disk of the blob store is full; nothing was stored. A question for a blob, or its reading, also fails with it when the

@@ -124,8 +124,8 @@ pub struct DisconnectTaskExecutor {
 }
 
 /// JobMaster → ResourceManager: registers a JobMaster, which the ResourceManager watches by heartbeats from then on.
-/// The ResourceManager looks up who leads the job (waiting up to 1 s for the job's first leader), and refuses a
-/// JobMaster that does not; asking again may help.
+/// The ResourceManager looks up who leads the job (waiting up to 1 s for the job's first leader), and refuses a JobMaster that
+/// does not; asking again may help. Declares no requirements by itself; those that the same JobMaster declared before stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
     /// Job that the JobMaster leads.
@@ -230,7 +230,8 @@ pub struct TaskManagerSummary {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
-/// Sums of slots and TaskExecutors over all registered TaskExecutors that have sent their first slot report.
+/// Sums of slots and TaskExecutors over all registered TaskExecutors that have sent their first slot report, as the SlotManager knows
+/// them: the answer to [`RequestResourceOverview`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
     /// Number of registered TaskExecutors that have reported their slots.
@@ -253,13 +254,14 @@ pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
     /// refused with [`BlockNodeError::InvalidName`].
     pub host: String,
-    /// Duration of the block in milliseconds, from the arrival of the request on.
+    /// Duration of the block in milliseconds, from the arrival of the request on; without an upper bound.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
 }
 
-/// A node on which, for a time, no slots are given to jobs and no TaskManagers are started.
+/// A node on which, for a time, no slots are given to jobs and no TaskManagers are started: the answer to [`BlockNode`], and an entry of
+/// that to [`RequestBlockedNodes`]. Held in the ResourceManager's memory only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
@@ -298,8 +300,9 @@ pub struct UnblockNode {
 pub struct RequestBlockedNodes {}
 
 /// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource system (YARN,
-/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with
-/// [`DeregisterError`]. Without such a system it tells all TaskManagers to end, and never fails.
+/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts, and those without an answer for a quarter of
+/// that time, are repeated after 0.5 s to 5 s; then it fails with [`DeregisterError`]. Without such a system it tells all TaskManagers to
+/// end (with `diagnostics` as the cause), and never fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.
@@ -317,9 +320,9 @@ pub struct DeregisterApplication {
 pub struct DeregisterError {
     /// Maximum time for the deregistration, in milliseconds (`resourcemanager.deregister.timeout`).
     pub within_ms: u64,
-    /// Number of attempts that were made.
+    /// Number of attempts that were begun; the last one may have been cut off.
     pub attempts: u32,
-    /// The error of the last attempt, as text.
+    /// The error of the last attempt that failed or got no answer, as text.
     pub cause: String,
 }
 
@@ -374,8 +377,8 @@ pub struct ReleaseIdleWorker {
 }
 
 /// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the external
-/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not
-/// registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
+/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it ignores the message if that
+/// JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -387,8 +390,8 @@ pub struct ReportLackOfSlots {
 }
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not registered any
-/// more, or another process sends it.
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`, a hint that may be lost), and ignores the message if that JobMaster
+/// is not registered any more, or another process sends it. Sent again while the other job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.
