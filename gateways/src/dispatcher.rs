@@ -62,8 +62,8 @@ pub struct SubmitProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it, to show it to users;
-/// runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
+/// REST → Dispatcher: builds the graph of a program in a child process of its own (at most 150 s) and returns it, to show it to
+/// users; runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
 /// build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {

@@ -261,11 +261,12 @@ pub struct CoordinatorFailed {
 }
 
 /// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't, which aborts the
-/// checkpoint. The call may be repeated. An answer about a checkpoint that is not in progress changes nothing; the
-/// stored objects that it names are deleted.
+/// checkpoint. The call may be repeated. An answer that comes too late, repeatedly or from a superseded attempt changes
+/// nothing; of the stored objects that it names those are deleted to which no checkpoint refers. A refusal is ignored once the
+/// checkpoint is being stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one is ignored.
+    /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one does not count.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,

@@ -38,7 +38,8 @@ pub struct RpcOptions {
     /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait), and wait for their
     /// endpoints (further calls are refused as overloaded).
     pub body_memory: usize,
-    /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
+    /// Folder for bodies that do not fit into `body_memory`; made when one comes. Its files lose their names as soon as they are made, so
+    /// a crash leaves none. If it cannot be written, the call fails with `FabricError::NoRoom`. The system's temporary folder by default.
     pub body_folder: PathBuf,
     /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
     pub frame_max: usize,

@@ -220,7 +220,7 @@ pub struct TaskManagerSummary {
     pub free_slots: u32,
     /// One entry for each slot that is allocated to a job, or requested for it and not answered yet: the job, and the slot's resources.
     pub allocated: Vec<(JobId, ResourceProfile)>,
-    /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor.
+    /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor, or since its registration if none was heard.
     pub last_heartbeat_age_ms: u64,
     /// True if the TaskExecutor's node is blocked, so that jobs get no new slots there.
     pub blocked: bool,
@@ -353,7 +353,8 @@ facts! {
 }
 
 /// SlotManager → its ResourceManager: declares how many workers (TaskManagers of an external resource system) are
-/// missing beyond the known ones: the whole number, not a difference to the last declaration, which it replaces.
+/// missing beyond the known ones, spare ones (`slotmanager.redundant-taskmanager-num`) included and never more than
+/// `slotmanager.number-of-slots.max` allows: the whole number, not a difference to the last declaration, which it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
     /// Number of additions and removals of TaskManagers that the SlotManager had processed before this declaration. If
@@ -366,7 +367,8 @@ pub struct DeclareNeededWorkers {
 }
 
 /// SlotManager → its ResourceManager: this worker (TaskManager) has been idle for
-/// `resourcemanager.taskmanager-timeout`. The ResourceManager closes its registration, tells the process to end, and
+/// `resourcemanager.taskmanager-timeout`, while no job waits for slots or its node is blocked. The ResourceManager closes its
+/// registration, tells the process to end, and
 /// has the driver of the external resource system release it. Does nothing if the incarnation is not registered any
 /// more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -376,7 +378,9 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the external
+/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots would not
+/// suffice, 0.5 s after the shortage began (and after the start-up period); with one (YARN, Kubernetes): unmet for
+/// `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds the last error of the external
 /// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it ignores the message if that
 /// JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -391,7 +395,7 @@ pub struct ReportLackOfSlots {
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
 /// ResourceManager asks the job's JobMaster for them (`GiveWay`, a hint that may be lost), and ignores the message if that JobMaster
-/// is not registered any more, or another process sends it. Sent again while the other job waits.
+/// is not registered any more, or another process sends it. Sent again after 15 s to a job that frees nothing while the other waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.

@@ -218,8 +218,9 @@ impl RpcService {
         &self.0.options.credentials.cluster
     }
 
-    /// Returns the secret by which the program hosts of a job prove themselves to each other. It is
-    /// derived from the cluster secret, so that a host never sees that one.
+    /// Returns the secret by which the program hosts of a job prove themselves to each other and to processes of the
+    /// cluster. It is derived from this service's secret, the cluster's, so that a host never sees that one; always the same for
+    /// the same job.
     pub fn job_key(&self, job: JobId) -> Secret {
         self.0.options.credentials.secret.for_job(job)
     }

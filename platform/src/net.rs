@@ -129,8 +129,9 @@ impl AsyncWrite for BoxStream {
 
 /// A bound port on which connections come in. Dropping the listener frees the port.
 pub trait Listener: Send + fmt::Debug {
-    /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines. An
-    /// error may concern one connection only; the caller may call again.
+    /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines
+    /// (`in-process` for pipes). An error may concern one connection only; the caller may call again. Dropping the future loses no
+    /// connection.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
     /// Returns the bound port: the chosen one if port 0 was asked for.
     fn local_port(&self) -> u16;
