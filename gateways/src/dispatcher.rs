@@ -322,7 +322,7 @@ pub struct JobSummary {
     pub end_ms: Option<u64>,
     /// Time of the last change of the state of the job or of one of its subtasks, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Number of subtasks by state; states without a subtask are left out.
+    /// Number of subtasks by state; states without a subtask are left out. Empty while no JobMaster has answered.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 

@@ -54,7 +54,7 @@ pub struct RegisterTaskManager {
     /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
     /// as fenced.
     pub session: model::ProcessSession,
-    /// Address of the heartbeat endpoint of the TaskExecutor's process.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process, to which the JobMaster's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Host name of the node, shown to users.
     pub host: String,
@@ -66,7 +66,8 @@ pub struct RegisterTaskManager {
 pub struct TaskManagerAccepted {
     /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the JobMaster's process.
+    /// Address of the heartbeat endpoint of the JobMaster's process, from which beats come; the TaskExecutor sends none there, and counts
+    /// the JobMaster as lost if that process is lost.
     pub heartbeat: EndpointAddress,
 }
 

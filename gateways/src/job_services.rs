@@ -187,7 +187,7 @@ pub struct AwaitHostExit {
     /// Session (run) of the host that is meant, as its `HostAddress` named it, so that a later host of the job is not
     /// meant.
     pub session: ProcessSession,
-    /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
+    /// Maximum time to wait, in milliseconds; more than 60,000 count as that. 0 answers at once.
     pub wait_ms: u64,
 }
 

@@ -18,14 +18,14 @@ pub struct RpcOptions {
     /// another secret is refused at the handshake.
     pub credentials: Credentials,
     /// TLS for connections between processes, within which the handshake runs; `None`: connections are not encrypted.
-    /// All processes of a cluster have it or none.
+    /// All processes of a cluster have it or none. Pipes inside the process and adopted streams never use it.
     pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`]: time from the call to its answer; 10 s by default.
     pub ask_timeout: Duration,
     /// Time that a caller waits after the deadline of a call to another process for the callee's answer about it, before the call fails as
     /// unreachable; 300 ms by default.
     pub answer_grace: Duration,
-    /// Test mode: calls inside the process are encoded and decoded too, as if they came from another process.
+    /// True in a test mode: calls inside the process are encoded and decoded too, as if they came from another process. False by default.
     pub force_serialization: bool,
     /// Maximum number of calls that wait in one endpoint's mailbox; further ones are refused as overloaded. 16,384 by
     /// default.
@@ -41,7 +41,8 @@ pub struct RpcOptions {
     /// Folder for bodies that do not fit into `body_memory`; made when one comes. Its files lose their names as soon as they are made, so
     /// a crash leaves none. If it cannot be written, the call fails with `FabricError::NoRoom`. The system's temporary folder by default.
     pub body_folder: PathBuf,
-    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
+    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. Bounds no message: bodies over 256 KiB go in
+    /// frames of that size. 8 MiB by default.
     pub frame_max: usize,
     /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB); further calls are
     /// refused as overloaded, and an answer beyond four times as many bytes closes the connection. 16 MiB by default.

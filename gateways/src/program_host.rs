@@ -140,7 +140,7 @@ pub struct StartHost {
     /// `heartbeat.timeout` in milliseconds; a host that has not heard its parent for 0.6 of it exits. 0, for a host
     /// inside its parent's process: it never exits for this reason.
     pub heartbeat_timeout_ms: u64,
-    /// Directory for temporary files of the host's tasks.
+    /// Directory for temporary files of the host's tasks; empty if the TaskManager has none configured.
     pub tmp_dir: String,
     /// Options of the data plane by key, such as `exchange.force-serialization`.
     pub options: BTreeMap<String, String>,

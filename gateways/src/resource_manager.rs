@@ -45,7 +45,7 @@ pub struct RegisterTaskExecutor {
     /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
     /// as fenced.
     pub session: model::ProcessSession,
-    /// Address of the heartbeat endpoint of the TaskExecutor's process.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process, to which the ResourceManager's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Host name of the node that the TaskManager runs on; [`BlockNode`] names nodes by it.
     pub host: String,
@@ -69,7 +69,7 @@ pub struct TaskExecutorAccepted {
     pub instance_id: InstanceId,
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the ResourceManager's process.
+    /// Address of the heartbeat endpoint of the ResourceManager's process, from which beats come; the TaskExecutor sends none there.
     pub heartbeat: EndpointAddress,
     /// Address of the BlobServer, from which the TaskExecutor fetches the programs of jobs.
     pub blob_server: EndpointAddress,
@@ -136,7 +136,7 @@ pub struct RegisterJobMaster {
     pub resource_id: ResourceId,
     /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
-    /// Address of the heartbeat endpoint of the JobMaster's process.
+    /// Address of the heartbeat endpoint of the JobMaster's process, to which the ResourceManager's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Session (one run) of the JobMaster's process, which calls to its heartbeat endpoint must name; others are
     /// refused as fenced.
@@ -149,7 +149,7 @@ pub struct RegisterJobMaster {
 pub struct JobMasterAccepted {
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the ResourceManager's process.
+    /// Address of the heartbeat endpoint of the ResourceManager's process, from which beats come; the JobMaster sends none there.
     pub heartbeat: EndpointAddress,
 }
 

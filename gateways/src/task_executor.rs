@@ -95,7 +95,8 @@ pub enum SlotRequestError {
 
 /// JobMaster or ResourceManager → TaskExecutor: takes back a slot that is not needed any more, or whose job has ended.
 /// Answered at once; the slot's tasks are cancelled, and the slot is free when they have ended, at once if there are none; the
-/// ResourceManager is told (`NotifySlotAvailable`). If tasks do not end in time, their program host is killed with all its tasks.
+/// ResourceManager is told (`NotifySlotAvailable`). If tasks have not ended after `task.cancellation.timeout` and
+/// `taskmanager.slot.timeout` together, their program host is killed with all its tasks.
 /// With the job's last slot its host ends. Refused with `SlotRequestError::NotMyJobMaster` if the caller is neither the job's
 /// connected JobMaster nor the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]

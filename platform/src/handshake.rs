@@ -137,7 +137,7 @@ pub struct Peer {
 /// The reason why a handshake failed. The connection cannot be used any more.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// The stream failed or ended early. The peer may have closed it: overloaded, refusing this side, or without TLS if this side dialled it.
+    /// The stream failed or ended early. The peer may have closed it: overloaded, refusing this side, or without the TLS that was dialled.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
     /// TLS failed: one side refuses the other's certificate, the peer of an accepted connection does not use TLS, or it breaks TLS.

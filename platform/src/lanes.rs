@@ -115,7 +115,7 @@ impl Lanes {
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
 
-/// A cheap handle on one lane, by which tasks are started there from any thread.
+/// A cheap handle on one lane, by which tasks are started there from any thread. Keeps the threads of its platform's lanes alive.
 #[derive(Clone, derive_more::Debug)]
 #[debug("{:?}", self.lane)]
 pub struct LaneHandle {

@@ -144,7 +144,7 @@ impl Platform {
         bytes
     }
 
-    /// Returns the network by which this process reaches others: TCP in production.
+    /// Returns the network by which this process reaches others: TCP for [`Platform::production`], else the one that was given.
     pub fn net(&self) -> &Arc<dyn Network> {
         &self.0.network
     }
