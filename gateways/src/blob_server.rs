@@ -27,9 +27,9 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. The server
-/// drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`]; with `DiskFull` or
-/// `Io` if the store cannot begin a file.
+/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. A
+/// repeated call begins another upload. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is
+/// refused with [`BlobError::Busy`]; with `DiskFull` or `Io` if the store cannot begin a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -56,8 +56,8 @@ pub struct UploadChunk {
 
 /// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload is over after this
 /// even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if the upload is not
-/// open, `DiskFull` or `Io` if the store fails. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can
-/// be submitted.
+/// open, as after an earlier `CloseUpload` ([`HasBlob`] tells whether that succeeded); `DiskFull` or `Io` if the store fails. A permanent
+/// blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.

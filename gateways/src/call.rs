@@ -74,7 +74,8 @@ pub struct Caller {
     /// The caller's own leader session, set by `Remote::with_session`; `None` if it set none. The fabric does not check
     /// it: the handler does.
     pub session: Option<LeaderSession>,
-    /// Time at which the caller stops waiting for the answer, on this process's monotonic clock.
+    /// Time at which the caller stops waiting for the answer, on this process's monotonic clock. The handler is not ended then: it
+    /// bounds its own calls by it.
     pub deadline: Deadline,
     /// The trace (the user's request) that the call is part of. The fabric does not enter it: a handler whose log lines
     /// and own calls belong to it enters it ([`TraceContext::enter`]).

@@ -38,7 +38,8 @@ const BATCH_MAX: usize = 256;
 pub const KEPT_MAX: usize = 1 << 20;
 
 /// Consecutive facts (messages that must arrive exactly once and in order) of one sender to one receiver, as one call
-/// carries them. The answer to the call is the number of the fact that the receiver expects next.
+/// carries them: at most 256, made by [`Outbox::next_call`] and taken in by [`Inbox::take`]. The answer to the call is the number
+/// of the fact that the receiver expects next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
     /// Number of the first fact, counted from 0 over all facts of this sender to this receiver; each following fact has the
@@ -124,7 +125,8 @@ impl<F: Clone> Outbox<F> {
 }
 
 /// The receiver's side of the delivery of facts from one sender: counts the facts that were accepted, by which it
-/// recognises repeated ones. A new one expects fact 0.
+/// recognises repeated ones. A new one expects fact 0, so it is made anew together with its sender, for each leader session. The
+/// count is in memory only.
 #[derive(Debug, Default)]
 pub struct Inbox {
     expected: u64,

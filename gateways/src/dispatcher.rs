@@ -75,7 +75,8 @@ pub struct PlanProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// The reason why a submission was refused: this request runs no job. Only after [`Storage`](Self::Storage) and
+/// The reason why a submission was refused: this request runs no job. A [`SubmitJob`] is not refused with `Build`, `NoRoom` or `Usage`; a
+/// [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after [`Storage`](Self::Storage) and
 /// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
@@ -344,7 +345,8 @@ pub struct DeliverCoordinationRequest {
 
 /// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and
 /// the processes of the leading JobManager's cluster begin to end when the jobs have ended, or after 30 s. Answered at once, before
-/// anything has ended. Standby JobManagers are not told: one may lead the empty cluster afterwards.
+/// anything has ended; later submissions are refused with [`SubmitError::ShuttingDown`]. May be repeated. Standby JobManagers are not
+/// told: one may lead the empty cluster afterwards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 

@@ -50,7 +50,8 @@ pub enum FabricError {
         what: String,
     },
     /// The call's deadline passed before its handler answered, as the called process has measured it: while a long request was arriving,
-    /// in the mailbox, or in the handler. The handler may have begun; `running` tells.
+    /// in the mailbox, or in the handler. The handler may have begun; `running` tells. A handler that has begun goes on, and its answer
+    /// is dropped; one that has not does not run any more.
     #[error(
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]

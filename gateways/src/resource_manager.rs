@@ -155,7 +155,8 @@ pub struct JobMasterAccepted {
 
 /// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. Answered when the
 /// declaration is taken, before any slot is there; slots are offered later by TaskExecutors, and a shortage comes as
-/// `NotifyNotEnoughResources`. May be repeated. Refused (`retry` is true) if this JobMaster is not registered.
+/// `NotifyNotEnoughResources`. May be repeated. Not stored: a JobMaster declares again at each ResourceManager that it registers at.
+/// Refused (`retry` is true) if this JobMaster is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that needs the slots.

@@ -136,7 +136,8 @@ pub struct DeployTasks {
     pub ends_with_checkpoint: bool,
 }
 
-/// The places of the subtasks that produce one edge's records, by which consumers find their inputs.
+/// The places of the subtasks that produce one edge's records, by which consumers find their inputs. Part of [`DeployTasks`]: made by
+/// the JobMaster, read by the program hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
@@ -150,7 +151,8 @@ pub struct EdgeProducers {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore.
+/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore. Part of
+/// [`DeployTasks`]; what the task does is in the job's graph, its inputs' places in [`EdgeProducers`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.
