@@ -237,8 +237,8 @@ pub struct OperationUnknown(pub TriggerId);
 
 /// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`;
 /// one whose graph is still being built is not known; one whose end is not recorded yet is still running, failing or cancelling.
-/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` while no JobMaster answers
-/// or the job is being recovered.
+/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` if no JobMaster answers by the
+/// call's deadline, the job is being recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -246,8 +246,9 @@ pub struct RequestJobStatus {
 }
 
 /// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
-/// with its present state. Errors: [`JobError::NotFound`] if the job is neither running nor remembered;
-/// `JobError::Unavailable` while it is being stored or recovered.
+/// with its present state (the call's own deadline must be later). Errors: [`JobError::NotFound`] if the job is neither running nor
+/// remembered; `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the Dispatcher still reads its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job whose result is asked for.

@@ -19,10 +19,10 @@ pub enum Executed {
 /// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
-    /// The call brought no answer: no connection to the process could be made (nobody listens, TLS or the handshake failed, or the address
-    /// cannot be dialled; calls fail at once in the pause after a failed attempt), the peer had said goodbye, the connection was lost, no
-    /// answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor stopped before it answered. `executed` says
-    /// whether the call may have run: `No` without a connection.
+    /// The call brought no answer: no connection to the process was made (nobody listens, TLS failed, the peer closed or did not answer
+    /// the handshake, or the address cannot be dialled; calls fail at once in the pause after that), the peer had said goodbye, the
+    /// connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor stopped before it
+    /// answered. `executed` says whether the call may have run: `No` without a connection.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.

@@ -111,8 +111,8 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build` (in an embedded cluster the build
-/// runs inside the process); answered with the graph, or the program's [`BuildError`]. Waits for a place among the hosts
+/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build` (if the JobManager itself is the
+/// program, the host is inside it); answered with the graph, or the program's [`BuildError`]. Waits for a place among the hosts
 /// (`jobmanager.program-hosts.max`) for at most four fifths of the time until the call's deadline, and at most 120 s for the build; refused
 /// with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child stays for the job's
 /// coordinators, in case the job gets its slots at once; it is ended when another request needs its place, when four newer children wait,
