@@ -309,7 +309,8 @@ pub struct JobsOverview {
     pub forgotten: BTreeMap<JobStatus, u64>,
 }
 
-/// One line of the list of jobs: a job's id, name, state, times and number of subtasks; running or ended.
+/// One line of the list of jobs ([`JobsOverview::jobs`]): a job's id, name, state, times and number of subtasks; running or ended. A
+/// running job's is made by its JobMaster, or by the Dispatcher if that does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Id of the job in this line.

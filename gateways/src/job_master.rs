@@ -137,8 +137,9 @@ pub struct FailSlot {
     pub cause: FailureCause,
 }
 
-/// TaskExecutor → JobMaster: the TaskExecutor leaves. The JobMaster drops it with its slots, and fails the tasks that
-/// ran there. Ignored if it is not registered in this incarnation.
+/// TaskExecutor → JobMaster: the TaskExecutor leaves, or has given this JobMaster up. The JobMaster drops it with its slots, fails
+/// the tasks that ran there (the restart strategy decides), and declares its requirements again unless the job is ending. Ignored if
+/// it is not registered in this incarnation. Often sent as a hint: missing heartbeats have the same effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
     /// Resource id of the TaskExecutor that leaves: the id of its process.

@@ -223,7 +223,8 @@ pub struct SnapshotCoordinators {
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if the checkpoint is complete; false: it was aborted.
+    /// True if the checkpoint is complete, so that a restart may begin from it; false: it was aborted, or is a savepoint after which the
+    /// job goes on.
     pub complete: bool,
 }
 

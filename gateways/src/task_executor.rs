@@ -184,7 +184,7 @@ pub enum DeployError {
     /// session.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The allocation that the task names is not a slot of that job here, or the slot is being freed.
+    /// The allocation that the task names is not a slot of that job here, or the slot is lost (its host has ended) or being freed.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.
@@ -348,7 +348,7 @@ pub struct ReadLog {
     pub max: u64,
 }
 
-/// The reason why a TaskExecutor gives no list of log files, or no part of one.
+/// The reason why a TaskExecutor gives no list of log files ([`RequestLogs`]: only `Io`), or no part of one ([`ReadLog`]).
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// There is no such regular file in the log folder, the name has a folder in it or is another process's, or this process writes no log

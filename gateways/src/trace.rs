@@ -71,7 +71,7 @@ impl TraceContext {
         Some(Self { trace, span: u64::from_str_radix(span, 16).ok()? }).filter(|it| !it.is_none())
     }
 
-    /// Returns the value of an HTTP header `traceparent` (version 00, sampled).
+    /// Returns the value of an HTTP header `traceparent` (version 00, sampled). That of no trace is all zeros, which readers ignore.
     pub fn traceparent(self) -> String {
         format!("00-{:032x}-{:016x}-01", self.trace, self.span)
     }

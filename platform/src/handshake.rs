@@ -90,7 +90,7 @@ pub struct Credentials {
     pub secret: Secret,
 }
 
-/// The identity of the connection under a handshake. Both proofs depend on it, so that a relay cannot pass them on to another connection.
+/// The identity of the connection under a handshake. Both proofs depend on it, so that with TLS a relay cannot pass them on to another.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 pub enum Channel {
     /// A connection without TLS, which has no identity: proofs can be relayed from one to another.
