@@ -11,7 +11,8 @@ pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 gateway! {
     /// The gateway (group of calls) of the BlobServer, which keeps blobs, such as programs and files of jobs, under the
-    /// hash of their content. Uploads and downloads go in chunks of at most 1 MiB.
+    /// hash of their content. REST uploads the programs of clients, the blob caches of TaskManagers read, and the Dispatcher deletes
+    /// with the job. Uploads and downloads go in chunks of at most 1 MiB.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;
@@ -26,9 +27,9 @@ gateway! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. The server
-/// drops an upload after a minute without a chunk. If 64 uploads are open, the call is refused with [`BlobError::Busy`]; with `DiskFull` or
-/// `Io` if the store cannot begin a file.
+/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. A
+/// repeated call begins another upload. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is
+/// refused with [`BlobError::Busy`]; with `DiskFull` or `Io` if the store cannot begin a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -55,8 +56,8 @@ pub struct UploadChunk {
 
 /// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload is over after this
 /// even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if the upload is not
-/// open, `DiskFull` or `Io` if the store fails. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can
-/// be submitted.
+/// open, as after an earlier `CloseUpload` ([`HasBlob`] tells whether that succeeded); `DiskFull` or `Io` if the store fails. A permanent
+/// blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
@@ -103,7 +104,7 @@ pub struct DeleteJobBlobs {
 /// a failure of its disk.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlobError {
-    /// The server has no blob under the key that the call names; the text is the hash of its content.
+    /// The server has no blob under the key that [`ReadBlob`] names; the text is the hash of its content. ([`HasBlob`] answers `None`.)
     #[error("there is no blob {0} here")]
     NotFound(String),
     /// The uploaded content does not have the hash that [`CloseUpload`] named, or the file of a stored blob has been damaged; the
@@ -116,11 +117,11 @@ pub enum BlobError {
         actual: ContentHash,
     },
     /// The upload is unknown (perhaps dropped), the chunk does not begin where the last one ended, or it has more than
-    /// [`CHUNK_BYTES_MAX`] bytes.
+    /// [`CHUNK_BYTES_MAX`] bytes. Of [`UploadChunk`] and [`CloseUpload`].
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
-    /// Too many uploads are open, too many calls wait for the store, or the last chunk of this upload is still being
-    /// written: try again.
+    /// 64 uploads are open, too many calls (1,024) wait for the store, or the last chunk of this upload is still being
+    /// written: try again. Nothing has changed.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
     /// The disk of the blob store is full; nothing was stored. A question for a blob, or its reading, also fails with it when the

@@ -74,7 +74,8 @@ pub struct Caller {
     /// The caller's own leader session, set by `Remote::with_session`; `None` if it set none. The fabric does not check
     /// it: the handler does.
     pub session: Option<LeaderSession>,
-    /// Time at which the caller stops waiting for the answer, on this process's monotonic clock.
+    /// Time at which the caller stops waiting for the answer, on this process's monotonic clock. The handler is not ended then: it
+    /// bounds its own calls by it.
     pub deadline: Deadline,
     /// The trace (the user's request) that the call is part of. The fabric does not enter it: a handler whose log lines
     /// and own calls belong to it enters it ([`TraceContext::enter`]).
@@ -166,14 +167,15 @@ pub enum Principal {
     },
 }
 
-/// The moment at which a caller stops waiting for an answer, on this process's monotonic clock.
+/// The moment at which a caller stops waiting for an answer, on this process's monotonic clock. Frames carry the remaining time
+/// instead, so a callee's deadline is later by the time that the request was under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     at: Instant,
 }
 
 impl Deadline {
-    /// Returns the deadline `within` from now; at most a century.
+    /// Returns the deadline `within` from now; more than a century (36,500 days) counts as one.
     pub fn after(within: Duration) -> Self {
         Self::after_moment(Instant::now(), within)
     }

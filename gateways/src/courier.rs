@@ -15,9 +15,10 @@ use std::{
 /// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Repeats a call until it is answered; only for calls that may be executed twice. Each attempt waits at most
-/// `RpcOptions::ask_timeout`; pauses between attempts grow from 20 ms to 1 s, and attempts never run out. `wanted` is
-/// called after each pause: if it returns false, the answer is not needed any more, and the result is `None`.
+/// Repeats a call until it is answered; only for calls that may be executed twice. Each attempt waits as [`Remote::ask`] does;
+/// pauses between attempts grow from 20 ms to 1 s, and attempts never run out (not even once this process shuts down). `wanted` is
+/// called after each pause, not before the first attempt: if it returns false, the answer is not needed any more, and the result is
+/// `None`; an earlier attempt may have been executed.
 ///
 /// # Errors
 /// Returns the callee's refusal, or a failure of the fabric for which `FabricError::is_retriable` is false, such as a
@@ -46,7 +47,8 @@ impl<G: Gateway> Remote<G> {
     /// Delivers one independent fact: a message that must arrive, but neither before nor after another one, and whose
     /// repeated execution has the same effect as one. Returns at once. The call is repeated after 20 ms to 1 s until it
     /// is answered, or fails in a way that no repetition can mend (the handler refuses it or panics, or the callee is in another
-    /// session, for example); that is only logged, at debug. Dropping this gateway does not end it; the end of its lane (thread) does.
+    /// session, for example); that is only logged, at debug. Dropping this gateway does not end the repetition, which runs on the lane of
+    /// the calling thread (without one, on the lane of the connections) and ends with that lane; until then it keeps the service alive.
     pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
         let remote = self.clone();
         self.spawn_here(async move {
@@ -75,8 +77,9 @@ where
 type To<F> = <<F as Deliverable>::Delivery as Call>::Gateway;
 
 /// Delivers facts of type `F`, messages that must arrive exactly once and in order, from one component to one endpoint:
-/// it repeats calls until the receiver has acknowledged each fact. Dropping the courier drops the facts that are not
-/// acknowledged, because its session (the sender's leadership) has ended.
+/// it repeats calls until the receiver has acknowledged each fact, with pauses of 20 ms to 1 s after failures. Nothing is persisted.
+/// Dropping the courier drops the facts that are not acknowledged, because its session (the sender's leadership) has ended; those of
+/// a call that is under way may still arrive.
 #[derive(derive_more::Debug)]
 #[debug("Courier({:?})", self.remote)]
 pub struct Courier<F: Deliverable> {
@@ -93,8 +96,9 @@ struct Pair<F> {
 impl<F: Deliverable> Courier<F> {
     /// Makes a courier whose facts go to `remote`, numbered from 0. `on_break` is called at most once, with the reason, if delivery breaks
     /// off: [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are unacknowledged, the receiver's answer is out of step, or a call failed in a
-    /// way that no repetition can mend (its handler panicked, for example). The sender must then end and be replaced under a new session.
-    /// It is not called if the receiver is in another session, because the sender's own session has ended then.
+    /// way that no repetition can mend (its handler panicked, for example). All kept facts are dropped before. The sender must then end
+    /// and be replaced under a new session. It is not called if the receiver is in another session, because the sender's own session has
+    /// ended then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }
@@ -103,7 +107,7 @@ impl<F: Deliverable> Courier<F> {
     /// Delivers a fact after all facts delivered before it. Returns at once. The call is made later, on the lane (event
     /// loop) of this thread, and carries the facts that were added meanwhile too. Does nothing once delivery has broken
     /// off or the receiver was found in another session. If [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are
-    /// unacknowledged already, delivery breaks off: `on_break` is called.
+    /// unacknowledged already, delivery breaks off: `on_break` is called before this returns, and the fact is not delivered.
     pub fn deliver(&self, fact: impl Into<F>) {
         let added = self.pair.lock().as_mut().map(|outbox| outbox.push(fact.into()));
         match added {

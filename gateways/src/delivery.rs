@@ -38,7 +38,8 @@ const BATCH_MAX: usize = 256;
 pub const KEPT_MAX: usize = 1 << 20;
 
 /// Consecutive facts (messages that must arrive exactly once and in order) of one sender to one receiver, as one call
-/// carries them. The answer to the call is the number of the fact that the receiver expects next.
+/// carries them: at most 256, made by [`Outbox::next_call`] and taken in by [`Inbox::take`]. The answer to the call is the number
+/// of the fact that the receiver expects next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
     /// Number of the first fact, counted from 0 over all facts of this sender to this receiver; each following fact has the
@@ -48,8 +49,8 @@ pub struct Facts<F> {
     pub facts: Vec<F>,
 }
 
-/// The reason why a sender can deliver no more facts to its receiver. Nothing is repaired: the two components begin
-/// anew in another leader session.
+/// The reason why a sender can deliver no more facts to its receiver, as an [`Outbox`] finds it. Nothing is repaired: the two
+/// components begin anew in another leader session. [`Courier`](crate::Courier) passes it on as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BrokenPair {
     /// [`KEPT_MAX`] facts are unacknowledged, so no further one can be kept.
@@ -68,7 +69,8 @@ pub enum BrokenPair {
 }
 
 /// The sender's side of the delivery of facts to one receiver: numbers the facts, and keeps each until it is
-/// acknowledged. It decides what goes into a call, and makes no call itself ([`Courier`](crate::Courier) does).
+/// acknowledged, in memory only. It decides what goes into a call, and makes no call itself ([`Courier`](crate::Courier) does). One
+/// call is under way at a time.
 #[derive(Debug)]
 pub struct Outbox<F> {
     first: u64,
@@ -83,8 +85,8 @@ impl<F> Default for Outbox<F> {
 }
 
 impl<F: Clone> Outbox<F> {
-    /// Adds a fact and sends nothing. Returns true if no call is under way: the caller then makes one with the facts of
-    /// [`Outbox::next_call`]. False: the fact goes with a later call.
+    /// Adds a fact and sends nothing. Returns true if no call was under way: one counts as under way from now on, and the caller must
+    /// make it with the facts of [`Outbox::next_call`]. False: the fact goes with a later call.
     ///
     /// # Errors
     /// Returns [`BrokenPair::Full`] if `KEPT_MAX` facts are unacknowledged; the fact was not added.
@@ -98,7 +100,7 @@ impl<F: Clone> Outbox<F> {
 
     /// Returns the facts of the next call: the oldest kept ones, at most 256; the call counts as under way from now on.
     /// Returns `None` if everything is acknowledged; no call is under way then. The caller asks again after each
-    /// answer.
+    /// answer, and after a failed call, which is repeated with the same facts and perhaps newer ones.
     pub fn next_call(&mut self) -> Option<Facts<F>> {
         self.under_way = !self.kept.is_empty();
         let facts = self.kept.iter().take(BATCH_MAX).cloned().collect();
@@ -123,7 +125,8 @@ impl<F: Clone> Outbox<F> {
 }
 
 /// The receiver's side of the delivery of facts from one sender: counts the facts that were accepted, by which it
-/// recognises repeated ones. A new one expects fact 0.
+/// recognises repeated ones. A new one expects fact 0, so it is made anew together with its sender, for each leader session. The
+/// count is in memory only.
 #[derive(Debug, Default)]
 pub struct Inbox {
     expected: u64,

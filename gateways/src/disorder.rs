@@ -16,9 +16,10 @@ use std::{
 use tokio::time::Instant;
 
 /// Decides in a simulation how late calls and answers arrive, so that one call overtakes another where the fabric
-/// promises no order.
+/// promises no order. Set as `RpcOptions::disorder` of each process.
 pub trait Disorder: Send + Sync + fmt::Debug {
-    /// Draws the time for which the next call or answer is held back; mostly zero. Called once for each.
+    /// Draws the time for which the next call or answer is held back; mostly zero. Called once for each call that reaches an endpoint,
+    /// also from inside the process, and once for each answer of another process. Calls to one endpoint keep their order.
     fn hold(&self) -> Duration;
     /// Called when a call to `endpoint` was overtaken: it is delivered after a call, to another endpoint, that arrived
     /// later.

@@ -62,8 +62,8 @@ pub struct SubmitProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// REST → Dispatcher: builds the graph of a program in a child process of its own and returns it, to show it to users;
-/// runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
+/// REST → Dispatcher: builds the graph of a program in a child process of its own (at most 150 s) and returns it, to show it to
+/// users; runs no job and keeps nothing. Only in session clusters: others refuse with [`SubmitError::SingleJob`]. A failed
 /// build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanProgram {
@@ -75,7 +75,8 @@ pub struct PlanProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// The reason why a submission was refused: this request runs no job. Only after [`Storage`](Self::Storage) and
+/// The reason why a submission was refused: this request runs no job. A [`SubmitJob`] is not refused with `Build`, `NoRoom` or `Usage`; a
+/// [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after [`Storage`](Self::Storage) and
 /// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
@@ -143,8 +144,9 @@ pub enum SubmitError {
 }
 
 /// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. Errors:
-/// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is being stored or recovered, or no JobMaster answers
-/// by the call's deadline (the job may be cancelled all the same). May be repeated.
+/// [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is being stored or recovered,
+/// or is unknown while the Dispatcher still reads its predecessor's jobs, or no JobMaster answers by the call's deadline (the job may be
+/// cancelled all the same). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
@@ -152,7 +154,8 @@ pub struct CancelJob {
 }
 
 /// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first beat binds the job to
-/// its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. Errors: [`JobError::NotFound`];
+/// its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. The binding is not stored: the next leading
+/// Dispatcher binds again only jobs that were submitted with `execution.shutdown-on-attached-exit`. Errors: [`JobError::NotFound`];
 /// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still reads its
 /// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -167,8 +170,8 @@ pub struct ClientHeartbeat {
 /// Client or REST → Dispatcher: begins a savepoint, a stop (a savepoint with which the job ends) or a checkpoint of a
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
-/// job has ended; `JobError::Unavailable` while it is being stored or recovered. A savepoint that fails later shows
-/// only in `OperationState::Failed`.
+/// job has ended; `JobError::Unavailable` while it is being stored or recovered. A savepoint that fails later (also because no
+/// JobMaster answers within 60 s) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.
@@ -210,7 +213,8 @@ pub struct DisposeSavepoint {
     pub path: String,
 }
 
-/// The state of an operation on savepoints (their taking or disposal), as [`RequestSavepoint`] is answered.
+/// The state of an operation on savepoints (their taking or disposal), as [`RequestSavepoint`] is answered. Kept in the Dispatcher's
+/// memory only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
     /// The operation has not ended yet; ask again.
@@ -233,8 +237,8 @@ pub struct OperationUnknown(pub TriggerId);
 
 /// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`;
 /// one whose graph is still being built is not known; one whose end is not recorded yet is still running, failing or cancelling.
-/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` while no JobMaster answers
-/// or the job is being recovered.
+/// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` if no JobMaster answers by the
+/// call's deadline, the job is being recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -242,8 +246,9 @@ pub struct RequestJobStatus {
 }
 
 /// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
-/// with its present state. Errors: [`JobError::NotFound`] if the job is neither running nor remembered;
-/// `JobError::Unavailable` while it is being stored or recovered.
+/// with its present state (the call's own deadline must be later). Errors: [`JobError::NotFound`] if the job is neither running nor
+/// remembered; `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the Dispatcher still reads its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
     /// Job whose result is asked for.
@@ -271,8 +276,8 @@ pub struct JobResult {
 }
 
 /// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the stored details
-/// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers;
-/// [`JobError::DetailsGone`] if only the result of the ended job is left.
+/// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers by the call's deadline, or the
+/// job is being stored or recovered; [`JobError::DetailsGone`] if only the result of the ended job is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
     /// Job whose details are asked for.
@@ -280,16 +285,17 @@ pub struct RequestJobDetails {
 }
 
 /// REST → Dispatcher: asks for the report of one job's checkpoints: from its JobMaster, or from the archived details if it
-/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] while no JobMaster answers;
-/// [`JobError::DetailsGone`] if the details of the ended job were lost or dropped.
+/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] while no JobMaster answers by the call's
+/// deadline, or the job is being stored or recovered; [`JobError::DetailsGone`] if the details of the ended job were lost or dropped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
     /// Job whose checkpoints are reported.
     pub job_id: JobId,
 }
 
-/// REST → Dispatcher: asks for all jobs: those that run, are being stored, or have ended and are remembered. A job
-/// whose JobMaster does not answer within 2 s shows as `Initializing`. Changes nothing.
+/// REST → Dispatcher: asks for all jobs: those that run, are being stored, or have ended and are remembered; those whose graph is
+/// still being built, and those that are still being read after a change of the leader, are not among them. A job whose JobMaster
+/// does not answer within 2 s shows as `Initializing`. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobsOverview {}
 
@@ -303,7 +309,8 @@ pub struct JobsOverview {
     pub forgotten: BTreeMap<JobStatus, u64>,
 }
 
-/// One line of the list of jobs: a job's id, name, state, times and number of subtasks; running or ended.
+/// One line of the list of jobs ([`JobsOverview::jobs`]): a job's id, name, state, times and number of subtasks; running or ended. A
+/// running job's is made by its JobMaster, or by the Dispatcher if that does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Id of the job in this line.
@@ -318,15 +325,15 @@ pub struct JobSummary {
     pub end_ms: Option<u64>,
     /// Time of the last change of the state of the job or of one of its subtasks, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Number of subtasks by state; states without a subtask are left out.
+    /// Number of subtasks by state; states without a subtask are left out. Empty while no JobMaster has answered.
     pub tasks: BTreeMap<model::ExecutionState, u32>,
 }
 
 /// Client or REST → Dispatcher: sends a request to an operator's coordinator, the part of the operator that runs once
 /// per job, on the JobManager; answered with the coordinator's answer. The job must run, or have finished while its
-/// program host still serves the results that it collected; each request keeps that host longer. A job that has ended
-/// otherwise is refused with `CoordinationError::Failed`, one without a JobMaster with
-/// `CoordinationError::Unavailable`.
+/// program host still serves the results that it collected: for 60 s after the job's end and after each request, unless its place is
+/// needed (after 5 s) or more than 16 hosts serve results. A job that has ended otherwise, or whose results are gone, is refused with
+/// `CoordinationError::Failed`, one without a JobMaster, or that is being stored or recovered, with `CoordinationError::Unavailable`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
@@ -340,7 +347,8 @@ pub struct DeliverCoordinationRequest {
 
 /// Client or REST → Dispatcher: shuts the cluster down: no job is accepted any more, running ones are cancelled, and
 /// the processes of the leading JobManager's cluster begin to end when the jobs have ended, or after 30 s. Answered at once, before
-/// anything has ended. Standby JobManagers are not told: one may lead the empty cluster afterwards.
+/// anything has ended; later submissions are refused with [`SubmitError::ShuttingDown`]. May be repeated. Standby JobManagers are not
+/// told: one may lead the empty cluster afterwards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 

@@ -19,9 +19,10 @@ pub enum Executed {
 /// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
-    /// The call brought no answer: no connection to the process could be made (calls fail at once in the pause after a failed
-    /// attempt), the connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor
-    /// stopped before it answered. `executed` says whether the call may have run.
+    /// The call brought no answer: no connection to the process was made (nobody listens, TLS failed, the peer closed or did not answer
+    /// the handshake, or the address cannot be dialled; calls fail at once in the pause after that), the peer had said goodbye, the
+    /// connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor stopped before it
+    /// answered. `executed` says whether the call may have run: `No` without a connection.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.
@@ -49,7 +50,8 @@ pub enum FabricError {
         what: String,
     },
     /// The call's deadline passed before its handler answered, as the called process has measured it: while a long request was arriving,
-    /// in the mailbox, or in the handler. The handler may have begun; `running` tells.
+    /// in the mailbox, or in the handler. The handler may have begun; `running` tells. A handler that has begun goes on, and its answer
+    /// is dropped; one that has not does not run any more.
     #[error(
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]
@@ -95,7 +97,7 @@ pub enum FabricError {
         call: String,
     },
     /// The bytes of a request or reply can't be decoded, or the value can't be encoded. A malformed request was not
-    /// executed; if the reply is malformed, the call was.
+    /// executed; if the reply is malformed, the call was. [`codec`](crate::codec) also returns it for values that are no part of a call.
     #[error("{what} is malformed: {why}")]
     Malformed {
         /// The message that could not be encoded or decoded: `request ` or `reply of ` with the call's name, or the name alone.
@@ -123,7 +125,8 @@ pub enum FabricError {
         /// The disk's error as text.
         why: String,
     },
-    /// The called process, or the caller's own, is shutting down and takes no more calls; counts as not executed.
+    /// The called process, or the caller's own, is shutting down (`RpcService::shutdown`) and takes no more calls; counts as not executed
+    /// and as retriable.
     #[error("the process is shutting down")]
     ShuttingDown,
 }

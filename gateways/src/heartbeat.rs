@@ -20,8 +20,10 @@ gateway! {
 }
 
 /// One sign of life from the actor that watches to the actor that is watched, sent by the heartbeat service of the former for each pair
-/// once per `heartbeat.interval`, but not while the last beat is unanswered. The reply is the other side's sign of life, so one call
-/// serves both.
+/// once per `heartbeat.interval`, but not while the last beat is unanswered (it is given up after the longer of the interval and a
+/// quarter of `heartbeat.timeout`). The reply is the other side's sign of life, so one call serves both. A failed beat alone is no loss:
+/// silence for `heartbeat.timeout` is; if the peer's process is in another session (`Fenced`), that counts like [`BeatReply::known`]
+/// false.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
     /// Party that sends the beat: the actor that watches.
@@ -40,7 +42,8 @@ pub struct Beat {
 /// The newest payload (report) of one side of a pair of watching actors, as it travels with a beat or its reply.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
-    /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
+    /// The payload's version, from one counter of the process for all its pairs, which rises whenever a pair publishes another payload
+    /// than its last; 0 means that nothing was published. A restarted process counts anew.
     pub version: u64,
     /// The payload; `None` if nothing was published or the other side has this version.
     pub payload: Option<BeatPayload>,
@@ -65,9 +68,9 @@ impl Newest {
 /// Reply to one beat: the sign of life of the actor that is watched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BeatReply {
-    /// True if the party that the beat names as `to` lives here and expects beats of its sender. False: this side knows no
-    /// such pair (any more). A sender that was answered before then counts its peer as lost, and the two have to register
-    /// with each other again.
+    /// True if the party that the beat names as `to` lives here and expects beats of its sender. False: this side knows no such pair (any
+    /// more), or has counted the sender as lost. A sender that was answered with true before then counts its peer as lost, and the two
+    /// have to register with each other again; one that was not ignores it.
     pub known: bool,
     /// Milliseconds since the asked actor last finished a turn (the handling of a message or timer); from it the
     /// watching side tells a stuck actor from a living one. 0 if the pair is not known.

@@ -54,7 +54,7 @@ pub struct RegisterTaskManager {
     /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
     /// as fenced.
     pub session: model::ProcessSession,
-    /// Address of the heartbeat endpoint of the TaskExecutor's process.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process, to which the JobMaster's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Host name of the node, shown to users.
     pub host: String,
@@ -66,7 +66,8 @@ pub struct RegisterTaskManager {
 pub struct TaskManagerAccepted {
     /// Resource id of the JobMaster's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the JobMaster's process.
+    /// Address of the heartbeat endpoint of the JobMaster's process, from which beats come; the TaskExecutor sends none there, and counts
+    /// the JobMaster as lost if that process is lost.
     pub heartbeat: EndpointAddress,
 }
 
@@ -84,7 +85,8 @@ pub struct RegistrationRefused {
 }
 
 /// TaskExecutor → JobMaster: offers slots that were allocated to the job. The answer names the allocations of the
-/// accepted slots, into which the JobMaster deploys tasks from now on; the TaskExecutor frees the rest. Refused with
+/// accepted slots, into which the JobMaster deploys tasks from now on; the TaskExecutor frees the rest. Accepted are only slots that the
+/// job needs: none of a job that is ending or has ended, and none that it has freed before. Refused with
 /// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered in this incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferSlots {
@@ -97,14 +99,16 @@ pub struct OfferSlots {
     /// offering an accepted one again is answered the same.
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
-    /// with other hosts.
+    /// with other hosts. If it differs from that of an accepted slot that is offered again, the host was replaced: the slot's tasks
+    /// fail.
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task the restart strategy
-/// decides whether its region (the tasks that restart together) is started again or the job fails; when all have finished, the
-/// job ends. Answered with the attempts that the JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated
-/// report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
+/// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task (or one that was cancelled
+/// without the JobMaster's wish) the restart strategy decides whether its region (the tasks that restart together) is started again or the
+/// job fails; when all have finished, the job ends, once its coordinators have published its results. Answered with the attempts that the
+/// JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated report changes nothing. Refused with
+/// [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Resource id of the TaskExecutor that runs the tasks: the id of its process.
@@ -133,8 +137,9 @@ pub struct FailSlot {
     pub cause: FailureCause,
 }
 
-/// TaskExecutor → JobMaster: the TaskExecutor leaves. The JobMaster drops it with its slots, and fails the tasks that
-/// ran there. Ignored if it is not registered in this incarnation.
+/// TaskExecutor → JobMaster: the TaskExecutor leaves, or has given this JobMaster up. The JobMaster drops it with its slots, fails
+/// the tasks that ran there (the restart strategy decides), and declares its requirements again unless the job is ending. Ignored if
+/// it is not registered in this incarnation. Often sent as a hint: missing heartbeats have the same effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
     /// Resource id of the TaskExecutor that leaves: the id of its process.
@@ -156,9 +161,11 @@ pub struct DisconnectResourceManager {
     pub reason: String,
 }
 
-/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Regions (tasks that are deployed together) that lack
-/// slots fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it
-/// gets later. Ignored if it carries the session of another than the connected ResourceManager; one without a session counts as its.
+/// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Sent as a hint, and again while the shortage lasts.
+/// Idle slots of later regions (tasks that are deployed together) first go to regions that they complete. Regions that still lack slots
+/// fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it gets
+/// later. Ignored unless the job runs or restarts, and if the call carries the session of another than the connected ResourceManager; one
+/// without a session counts as its.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -168,8 +175,9 @@ pub struct NotifyNotEnoughResources {
 
 /// ResourceManager → JobMaster: asks the job to yield slots that it holds and can't use yet, because another job could
 /// run with them. The JobMaster has their TaskExecutors free them; if it holds too few, it frees slots of regions as
-/// they finish. A new call replaces what is still owed. Ignored if it carries the session of another than the connected
-/// ResourceManager; one without a session counts as its.
+/// they finish. Regions that its idle slots complete are deployed first. A new call replaces what is still owed. Ignored unless the
+/// job runs or restarts, and if it carries the session of another than the connected ResourceManager; one without a session counts as
+/// its.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
     /// Number of slots to yield, by the profile (amounts of resources) that each must have at least; the JobMaster may
@@ -206,16 +214,19 @@ pub struct CoordinationRequest {
     pub request: Vec<u8>,
 }
 
-/// The reason why an event or request was not answered by the operator's coordinator.
+/// The reason why an event, a client's request, or a call about checkpoints or the job's end was not answered by the operators'
+/// coordinators. Returned by every hop on the way (TaskExecutor, Dispatcher, JobMaster, program host). Only after
+/// [`Unavailable`](Self::Unavailable) the coordinator may have handled it; after [`Failed`](Self::Failed) it failed while it did.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
-    /// No job of that id is known to the Dispatcher.
+    /// No job of that id is known to the Dispatcher; only [`DeliverCoordinationRequest`](crate::dispatcher::DeliverCoordinationRequest)
+    /// is refused with it.
     #[error("job {job} is not known here")]
     NoSuchJob {
         /// Id of the job.
         job: JobId,
     },
-    /// The job has no such operator, or the operator has no coordinator.
+    /// The job has no such operator, the operator has no coordinator, or it is not in the vertex of the task that sends the event.
     #[error("operator {operator} has no coordinator")]
     NoSuchOperator {
         /// Id of the operator.
@@ -225,7 +236,8 @@ pub enum CoordinationError {
     /// requests wait for it: ask again. The text says which.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
-    /// The attempt that sends the event is superseded or unknown, so the event was not passed on.
+    /// The attempt that sends the event is superseded, being cancelled, ended or unknown, so the event was not passed on. Only for events
+    /// of tasks.
     #[error("attempt {attempt} is not current")]
     StaleAttempt {
         /// Execution attempt that the message concerns.
@@ -251,11 +263,12 @@ pub struct CoordinatorFailed {
 }
 
 /// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't, which aborts the
-/// checkpoint. The call may be repeated. An answer about a checkpoint that is not in progress changes nothing; the
-/// stored objects that it names are deleted.
+/// checkpoint. The call may be repeated. An answer that comes too late, repeatedly or from a superseded attempt changes
+/// nothing; of the stored objects that it names those are deleted to which no checkpoint refers. A refusal is ignored once the
+/// checkpoint is being stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
-    /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one is ignored.
+    /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one does not count.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
@@ -271,8 +284,9 @@ pub struct CheckpointAnswer {
 pub struct Cancel {}
 
 /// Dispatcher → JobMaster: takes a savepoint. Answered with the URI of its folder when it is complete; for a stop, when the
-/// job has finished as well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint as text. Each call takes
-/// another savepoint. Refused with `SavepointError`.
+/// job has finished as well; for [`CheckpointKind::Checkpoint`], with the number of the checkpoint as text. Savepoints are taken
+/// one after the other; one waits for tasks that come up for at most `execution.checkpointing.timeout`. It is taken even if the
+/// caller does not wait any more. Each call takes another savepoint. Refused with `SavepointError`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeSavepoint {
     /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
@@ -301,8 +315,8 @@ pub enum SavepointError {
     #[error("{0}")]
     Refused(String),
     /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer
-    /// than `execution.checkpointing.timeout`, or the job ended; the text says why. After a stop the savepoint may be complete, and only
-    /// the job has not finished with it; the text then names the savepoint.
+    /// than `execution.checkpointing.timeout`, or the job ended or was left to another JobMaster; the text says why. After a stop the
+    /// savepoint may be complete, and only the job has not finished with it; the text then names the savepoint.
     #[error("{0}")]
     Failed(String),
 }
@@ -325,11 +339,11 @@ pub struct RequestDetails {}
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestCheckpoints {}
 
-/// The reason why the JobMaster refuses a call from a TaskExecutor.
+/// The reason why the JobMaster refuses a call from a TaskExecutor ([`OfferSlots`], [`UpdateTaskStates`], [`FailSlot`]); nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobMasterError {
     /// The TaskExecutor is not registered in this incarnation (registration at the ResourceManager): it must register
-    /// again.
+    /// again. [`FailSlot`] names no incarnation, and is refused only if the TaskExecutor is not registered at all.
     #[error("TaskExecutor {resource_id} is not registered in this incarnation")]
     NotRegistered {
         /// Process of the TaskExecutor.

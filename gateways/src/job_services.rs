@@ -65,8 +65,8 @@ pub struct JobMasterAddress {
 }
 
 /// JobMaster → its runner: the job has finished, failed for good or been cancelled; the runner hands the details to the
-/// Dispatcher, which archives them. A repeated report changes nothing. The JobMaster repeats the call until it is
-/// answered.
+/// Dispatcher, which archives them and records the end. Answered before that: the job counts as ended only when its end is recorded. A
+/// repeated report changes nothing. The JobMaster repeats the call until it is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
     /// Leadership of the JobMaster that reports; a report of one that does not lead any more is ignored.
@@ -95,7 +95,7 @@ pub struct WatchJob {
 }
 
 /// TaskExecutor → JobLeaderService: stops following a job, whose last slot on the TaskExecutor was freed. The JobMaster is
-/// not told, and the service reports nothing about the job any more.
+/// not told, and the service reports nothing about the job any more, not even a registration that is under way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
     /// Job to follow no longer; one that is not followed changes nothing.
@@ -111,11 +111,12 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build`; answered with the graph. Waits for
-/// a place among the hosts (`jobmanager.program-hosts.max`) for at most four fifths of the time until the call's deadline, and at most 120
-/// s for the build; refused with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child
-/// stays for the job's coordinators, in case the job gets its slots at once; it is ended when another build needs its place, when four
-/// newer children wait, or after 10 s. Otherwise it is ended before the answer.
+/// Dispatcher → ProgramHosts: starts a child process on the JobManager that runs the program's `build` (if the JobManager itself is the
+/// program, the host is inside it); answered with the graph, or the program's [`BuildError`]. Waits for a place among the hosts
+/// (`jobmanager.program-hosts.max`) for at most four fifths of the time until the call's deadline, and at most 120 s for the build; refused
+/// with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child stays for the job's
+/// coordinators, in case the job gets its slots at once; it is ended when another request needs its place, when four newer children wait,
+/// or after 10 s. Otherwise it is ended before the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.
@@ -135,8 +136,8 @@ pub struct BuildInHost {
     pub keep: bool,
 }
 
-/// The answer to [`BuildInHost`]. With `keep` the child that built the graph stays for a while, at most 10 s unless the
-/// job's coordinators are started in it.
+/// The answer to [`BuildInHost`]: the graph alone. With `keep` the child that built it stays for a while, at most 10 s unless
+/// the job's coordinators are started in it; [`FindHost`] or [`LaunchHost`] names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.
@@ -145,9 +146,10 @@ pub struct BuiltInHost {
 
 /// TaskExecutor or JobMaster → ProgramHosts: provides the job's program host of this process: the existing one, or a
 /// new one, after the former has ended. Answered when the host's gateway answers. Refused with [`BuildError::NoRoom`]
-/// if no place is free in time (10 s on a JobManager; on a TaskManager, 120 s for the end of the job's former host),
-/// with `BuildError::Invalid` if the program is not in the BlobServer any more, and with `BuildError::Process` if the
-/// host could not be started or was released meanwhile.
+/// if no place is free in time (10 s on a JobManager; on a TaskManager, 120 s for the end of the job's former host) or the
+/// machine lacks room for a process, with `BuildError::Invalid` if the program is not in the BlobServer any more, and with
+/// `BuildError::Process` if it could not be fetched, or if the host could not be started, did not answer within
+/// `taskmanager.program-host.start-timeout` or was released meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
     /// Job that the host serves.
@@ -185,11 +187,11 @@ pub struct AwaitHostExit {
     /// Session (run) of the host that is meant, as its `HostAddress` named it, so that a later host of the job is not
     /// meant.
     pub session: ProcessSession,
-    /// Maximum time to wait, in milliseconds; more than 60,000 count as that.
+    /// Maximum time to wait, in milliseconds; more than 60,000 count as that. 0 answers at once.
     pub wait_ms: u64,
 }
 
-/// The end of a program host: how it ended, and whether that was asked for.
+/// The end of a program host, the answer to [`AwaitHostExit`]: how it ended, and whether that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostExit {
     /// The way in which the host ended, as text for users: "ended with exit code 101", "was ended by SIGKILL" followed by the reason
@@ -202,7 +204,7 @@ pub struct HostExit {
 /// Dispatcher → ProgramHosts: says that the job has finished, and that its host goes on to serve the results that the
 /// job collected for its client; repeated at each request for them. The host keeps its place for at least 5 s after
 /// each call. After that it may be ended when its place is needed; the host whose latest `ServeCollected` is the oldest
-/// is ended first.
+/// is ended first. Does nothing if the job has no host here or its host is being ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// Job that has finished, whose host keeps its results.
@@ -211,7 +213,7 @@ pub struct ServeCollected {
 
 /// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one that still wait
 /// ([`LaunchHost`], [`BuildInHost`]), which fail with `BuildError::Process`. Answered when the host has ended, at once if there is none or
-/// it was starting.
+/// it was starting; if a killed host is not seen to end within `task.cancellation.timeout`, then too. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job whose host is ended.

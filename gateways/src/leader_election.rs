@@ -66,7 +66,8 @@ pub struct ConfirmLeadership {
     pub leader: LeaderInformation,
 }
 
-/// The session does not lead (any more), or the caller is another process; nothing was published.
+/// The error of [`ConfirmLeadership`]: the session does not lead (any more), was never granted, or the caller is another process; nothing
+/// was published.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("session {session} does not lead")]
 pub struct NotLeader {
@@ -83,6 +84,6 @@ pub struct RequestLeader {
     pub component: Component,
     /// Leader that the caller knows already; `None` if it knows of none.
     pub known: Option<LeaderInformation>,
-    /// Milliseconds to wait for a change; at most 30,000, and at most until 0.5 s before the caller's deadline.
+    /// Milliseconds to wait for a change; at most 30,000, and at most until 0.5 s before the caller's deadline. 0 answers at once.
     pub wait_ms: u64,
 }

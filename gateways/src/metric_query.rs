@@ -12,14 +12,16 @@ gateway! {
 }
 
 /// REST → a process's MetricQueryService: asks for the present values of all metrics of the process whose names start
-/// with `prefix` (empty: all). A prefix that no name has gives an empty answer. Changes nothing.
+/// with `prefix` (empty: all), sorted by name. A prefix that no name has gives an empty answer. Rates are those of the last update, which
+/// the service makes every 5 s. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
-    /// Prefix that each metric's name must have, such as `jobmanager.`.
+    /// Text that each metric's name must begin with, such as `jobmanager.`; it need not end with a dot, so `job.1` also takes `job.10.x`.
     pub prefix: String,
 }
 
-/// One metric of a process, as `QueryMetrics` is answered: its full name, and its value at that time.
+/// One value of a metric of a process, as `QueryMetrics` is answered: its full name, and its value at that time. A meter or histogram has
+/// several (`NAME.count`, `NAME.p99`, for example).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricValue {
     /// Full name of the metric, with dots between its scopes, such as `jobmanager.taskSlotsTotal`.

@@ -18,14 +18,14 @@ pub struct RpcOptions {
     /// another secret is refused at the handshake.
     pub credentials: Credentials,
     /// TLS for connections between processes, within which the handshake runs; `None`: connections are not encrypted.
-    /// All processes of a cluster have it or none.
+    /// All processes of a cluster have it or none. Pipes inside the process and adopted streams never use it.
     pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`]: time from the call to its answer; 10 s by default.
     pub ask_timeout: Duration,
     /// Time that a caller waits after the deadline of a call to another process for the callee's answer about it, before the call fails as
     /// unreachable; 300 ms by default.
     pub answer_grace: Duration,
-    /// Test mode: calls inside the process are encoded and decoded too, as if they came from another process.
+    /// True in a test mode: calls inside the process are encoded and decoded too, as if they came from another process. False by default.
     pub force_serialization: bool,
     /// Maximum number of calls that wait in one endpoint's mailbox; further ones are refused as overloaded. 16,384 by
     /// default.
@@ -38,9 +38,11 @@ pub struct RpcOptions {
     /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait), and wait for their
     /// endpoints (further calls are refused as overloaded).
     pub body_memory: usize,
-    /// Folder for bodies that do not fit into `body_memory`; made when one comes. The system's temporary folder by default.
+    /// Folder for bodies that do not fit into `body_memory`; made when one comes. Its files lose their names as soon as they are made, so
+    /// a crash leaves none. If it cannot be written, the call fails with `FabricError::NoRoom`. The system's temporary folder by default.
     pub body_folder: PathBuf,
-    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. 8 MiB by default.
+    /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. Bounds no message: bodies over 256 KiB go in
+    /// frames of that size. 8 MiB by default.
     pub frame_max: usize,
     /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB); further calls are
     /// refused as overloaded, and an answer beyond four times as many bytes closes the connection. 16 MiB by default.
@@ -59,13 +61,13 @@ pub struct RpcOptions {
     /// Maximum time of a connection attempt, without the handshake; then the attempt fails, and with it the calls that wait for it.
     /// 5 s by default.
     pub connect_timeout: Duration,
-    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause.
-    /// 50 ms by default.
+    /// Pause after the first failed attempt to connect; doubles with each further one. Calls fail at once during a pause, with the
+    /// error of the last attempt; the first call after it makes the next attempt. 50 ms by default.
     pub reconnect_first: Duration,
     /// Upper bound of the pause between two attempts; 1 s by default.
     pub reconnect_max: Duration,
-    /// Time within which a peer whose connection closed has to answer again before it counts as lost
-    /// ([`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed)); 500 ms by default.
+    /// Time within which a peer whose connection closed has to answer one new connection attempt before it counts as lost
+    /// ([`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed)); an attempt that fails earlier counts at once. 500 ms by default.
     pub suspicion_max: Duration,
     /// Silence on a connection after which the peer is pinged; 5 s by default.
     pub ping_after: Duration,
@@ -98,13 +100,14 @@ pub struct ListenOptions {
     pub bind_host: String,
     /// Host name that is published to peers; not checked, so a wrong one makes this process unreachable.
     pub advertised_host: String,
-    /// Ports to try in order; the first that can be bound is used.
+    /// Ports to try in order; the first that can be bound is used. If none can, the service does not start.
     pub ports: PortSpec,
 }
 
 impl RpcOptions {
     /// Makes the options of a process without a port: for embedded clusters, program hosts and tests of one process.
-    /// Its cluster is `local` and its secret all zero; an ask times out after 10 s.
+    /// Its cluster is `local` and its secret all zero; an ask times out after 10 s. All other fields have the defaults that they name;
+    /// TLS, witness and disorder are off.
     pub fn in_process() -> Self {
         Self {
             listen: None,

@@ -19,16 +19,19 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A finding of the RPC service about another process, as [`RpcService::peer_events`](crate::RpcService::peer_events)
-/// gives it out. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed` may also come alone.
+/// gives it out. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed` may also come alone. The service only reports:
+/// whoever reads the events (the heartbeat service does) decides what a loss means. None comes for connections that never stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The peer's connection closed unannounced; the service now dials the peer, for at most `RpcOptions::suspicion_max`.
+    /// The peer's connection closed unannounced, or broke because nothing was heard for `RpcOptions::silence_max`. The service now
+    /// dials the peer once, for at most `RpcOptions::suspicion_max`; calls to the peer use the new connection if there is one.
     Suspected {
         /// The process that is suspected: its address, by which calls reach it.
         node: NodeAddress,
     },
-    /// The peer is gone: it refused or did not answer a new connection in time, said goodbye, its adopted stream (which cannot be dialled
-    /// again) ended, or another incarnation of it (a process started later) answers at its address.
+    /// The peer is gone: it refused the new connection (which confirms at once) or did not answer it in time, said goodbye and closed, its
+    /// adopted stream (which cannot be dialled again) ended, or another incarnation of it (a process started later) has connected from
+    /// its address or answers there. Calls to the address are still possible; the next one dials again.
     Confirmed {
         /// The process that is gone: the address by which calls reached it.
         node: NodeAddress,

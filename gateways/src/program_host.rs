@@ -42,7 +42,8 @@ gateway! {
 }
 
 /// ProgramHosts (the JobManager's keeper of program hosts) or `flott info` → program host: runs the program's `build`; answered with its
-/// graph, or with a [`BuildError`]. Runs no task; coordinators that run in the host are dropped.
+/// graph, or with a [`BuildError`]. Runs no task; coordinators that run in the host are dropped, even if the build fails. Has no limit of
+/// time of its own; builds and other requests of a host's coordinators wait for one another.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
@@ -63,7 +64,8 @@ pub struct BuildGraph {
     pub embedded: bool,
 }
 
-/// The reason why a program's graph could not be built, or its coordinators not started.
+/// The reason why a program's graph could not be built, its coordinators not started, or its program host (process) not started or
+/// not prepared for tasks. Nothing that was refused runs, except where [`StartCoordinators`] says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BuildError {
     /// The program's `build` returned an error or panicked, or a coordinator could not be made or started by the program's code; the text
@@ -88,8 +90,9 @@ pub enum BuildError {
     /// starting already, or a program that is gone from the BlobServer. The text says which.
     #[error("{0}")]
     Invalid(String),
-    /// The program's process or a thread in it could not be started, did not answer in time, or died or was released before it answered; or
-    /// 4,096 requests wait in it. The text says which.
+    /// The program could not be fetched (though it is not known to be gone); its process or a thread in it could not be started, did not
+    /// answer in time, or died or was released before it answered; no data port can be bound; or 4,096 requests wait in the process. The
+    /// text says which. The same request may succeed later.
     #[error("the program's process failed: {0}")]
     Process(String),
     /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
@@ -148,10 +151,10 @@ pub struct HostStarted {
     pub data_address: NodeAddress,
 }
 
-/// TaskExecutor → program host: starts tasks. Answered with those that can't run, each with the reason; the others
-/// report their states (`ReportTaskStates`). An attempt that is here already is not started again. The whole call is
-/// refused with [`DeployError::Host`] before [`StartHost`] has been answered, for another job, and if the host lacks
-/// the graph.
+/// TaskExecutor → program host: starts tasks. Answered before they have started, with those that can't run (the graph lacks
+/// their vertex, or a later attempt of the subtask was here), each with the reason; the others report their states
+/// (`ReportTaskStates`), also if they fail to start. An attempt that is or was here already is not started again. The whole call
+/// is refused with [`DeployError::Host`] before [`StartHost`] has been answered, for another job, and if the host lacks the graph.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
     /// The deployment that the JobMaster sent, without the tasks that the TaskExecutor refused.
@@ -161,8 +164,8 @@ pub struct DeployToHost {
     pub devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// TaskExecutor → program host: asks tasks to stop. Answered at once; each task reports when it has ended. Attempts
-/// that do not run here are skipped.
+/// TaskExecutor → program host: asks tasks to stop. Answered at once; each task reports when it has ended. A task that has not
+/// ended after `task.cancellation.timeout` ends the host's process with all its tasks. Attempts that do not run here are skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelOnHost {
     /// Execution attempts (tries of subtasks) to cancel.
@@ -218,7 +221,8 @@ pub struct SnapshotCoordinators {
 pub struct CoordinatorsCheckpointEnded {
     /// The number of the checkpoint that has ended.
     pub checkpoint: u64,
-    /// True if the checkpoint is complete; false: it was aborted.
+    /// True if the checkpoint is complete, so that a restart may begin from it; false: it was aborted, or is a savepoint after which the
+    /// job goes on.
     pub complete: bool,
 }
 
@@ -279,18 +283,19 @@ pub struct HandleCoordinationRequest {
 }
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
-/// JobManager) that the job has ended; if it has finished, they publish their results (a collector completes its
-/// result), otherwise they drop them. Answered once all have, at once without coordinators. An error with `finished`
-/// means that the job has not finished: it fails over.
+/// JobManager) that all tasks have finished, or that the job has failed or was cancelled. In the first case they publish their
+/// results (a collector completes its result), otherwise they drop them. Answered once all have, at once without coordinators. The
+/// first failure of a coordinator is the answer (`CoordinationError::Failed`), `Unavailable` if 4,096 requests wait; an error with
+/// `finished` means that the job has not finished: it fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
-    /// True if the job finished, false if it failed or was cancelled.
+    /// True if all tasks have finished, so that results are published; false if the job failed or was cancelled.
     pub finished: bool,
 }
 
-/// TaskManager → program host: the parent process lives; sent from its heartbeat lane, at most twice per `heartbeat.interval`. A host in a
-/// process of its own that does not hear the parent for 0.6 of `heartbeat.timeout` kills itself and its process group, so that its tasks
-/// end.
+/// TaskManager → program host: the parent process lives; sent from its heartbeat lane to hosts in processes of their own, at most twice per
+/// `heartbeat.interval`. Such a host that does not hear the parent for 0.6 of `heartbeat.timeout` kills itself and its process group, so
+/// that its tasks end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 
@@ -307,6 +312,6 @@ pub struct ProgramDescription {
 }
 
 /// Parent process → program host: the host is to cancel its tasks, and to end when they have ended, after 15 s at the
-/// latest. Answered at once, before anything has ended.
+/// latest. Answered at once, before anything has ended. Coordinators end with the host. The caller kills a host that does not end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndHost {}

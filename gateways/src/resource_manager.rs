@@ -45,7 +45,7 @@ pub struct RegisterTaskExecutor {
     /// Session (one run) of the TaskExecutor's process, which calls to the TaskExecutor must name; others are refused
     /// as fenced.
     pub session: model::ProcessSession,
-    /// Address of the heartbeat endpoint of the TaskExecutor's process.
+    /// Address of the heartbeat endpoint of the TaskExecutor's process, to which the ResourceManager's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Host name of the node that the TaskManager runs on; [`BlockNode`] names nodes by it.
     pub host: String,
@@ -69,7 +69,7 @@ pub struct TaskExecutorAccepted {
     pub instance_id: InstanceId,
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the ResourceManager's process.
+    /// Address of the heartbeat endpoint of the ResourceManager's process, from which beats come; the TaskExecutor sends none there.
     pub heartbeat: EndpointAddress,
     /// Address of the BlobServer, from which the TaskExecutor fetches the programs of jobs.
     pub blob_server: EndpointAddress,
@@ -124,8 +124,8 @@ pub struct DisconnectTaskExecutor {
 }
 
 /// JobMaster → ResourceManager: registers a JobMaster, which the ResourceManager watches by heartbeats from then on.
-/// The ResourceManager looks up who leads the job (waiting up to 1 s for the job's first leader), and refuses a
-/// JobMaster that does not; asking again may help.
+/// The ResourceManager looks up who leads the job (waiting up to 1 s for the job's first leader), and refuses a JobMaster that
+/// does not; asking again may help. Declares no requirements by itself; those that the same JobMaster declared before stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterJobMaster {
     /// Job that the JobMaster leads.
@@ -136,7 +136,7 @@ pub struct RegisterJobMaster {
     pub resource_id: ResourceId,
     /// Address of the JobMaster's endpoint.
     pub address: EndpointAddress,
-    /// Address of the heartbeat endpoint of the JobMaster's process.
+    /// Address of the heartbeat endpoint of the JobMaster's process, to which the ResourceManager's process sends beats from now on.
     pub heartbeat: EndpointAddress,
     /// Session (one run) of the JobMaster's process, which calls to its heartbeat endpoint must name; others are
     /// refused as fenced.
@@ -149,13 +149,14 @@ pub struct RegisterJobMaster {
 pub struct JobMasterAccepted {
     /// Resource id of the ResourceManager's process.
     pub resource_id: ResourceId,
-    /// Address of the heartbeat endpoint of the ResourceManager's process.
+    /// Address of the heartbeat endpoint of the ResourceManager's process, from which beats come; the JobMaster sends none there.
     pub heartbeat: EndpointAddress,
 }
 
 /// JobMaster → ResourceManager: declares all slots that a job needs, replacing its last declaration. Answered when the
 /// declaration is taken, before any slot is there; slots are offered later by TaskExecutors, and a shortage comes as
-/// `NotifyNotEnoughResources`. May be repeated. Refused (`retry` is true) if this JobMaster is not registered.
+/// `NotifyNotEnoughResources`. May be repeated. Not stored: a JobMaster declares again at each ResourceManager that it registers at.
+/// Refused (`retry` is true) if this JobMaster is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareRequiredResources {
     /// Job that needs the slots.
@@ -220,7 +221,7 @@ pub struct TaskManagerSummary {
     pub free_slots: u32,
     /// One entry for each slot that is allocated to a job, or requested for it and not answered yet: the job, and the slot's resources.
     pub allocated: Vec<(JobId, ResourceProfile)>,
-    /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor.
+    /// Milliseconds since the ResourceManager last heard a heartbeat from the TaskExecutor, or since its registration if none was heard.
     pub last_heartbeat_age_ms: u64,
     /// True if the TaskExecutor's node is blocked, so that jobs get no new slots there.
     pub blocked: bool,
@@ -230,7 +231,8 @@ pub struct TaskManagerSummary {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestResourceOverview {}
 
-/// Sums of slots and TaskExecutors over all registered TaskExecutors that have sent their first slot report.
+/// Sums of slots and TaskExecutors over all registered TaskExecutors that have sent their first slot report, as the SlotManager knows
+/// them: the answer to [`RequestResourceOverview`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResourceOverview {
     /// Number of registered TaskExecutors that have reported their slots.
@@ -253,13 +255,14 @@ pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
     /// refused with [`BlockNodeError::InvalidName`].
     pub host: String,
-    /// Duration of the block in milliseconds, from the arrival of the request on.
+    /// Duration of the block in milliseconds, from the arrival of the request on; without an upper bound.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
 }
 
-/// A node on which, for a time, no slots are given to jobs and no TaskManagers are started.
+/// A node on which, for a time, no slots are given to jobs and no TaskManagers are started: the answer to [`BlockNode`], and an entry of
+/// that to [`RequestBlockedNodes`]. Held in the ResourceManager's memory only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
     /// The node's host name.
@@ -298,8 +301,9 @@ pub struct UnblockNode {
 pub struct RequestBlockedNodes {}
 
 /// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource system (YARN,
-/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts are repeated; then it fails with
-/// [`DeregisterError`]. Without such a system it tells all TaskManagers to end, and never fails.
+/// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts, and those without an answer for a quarter of
+/// that time, are repeated after 0.5 s to 5 s; then it fails with [`DeregisterError`]. Without such a system it tells all TaskManagers to
+/// end (with `diagnostics` as the cause), and never fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.
@@ -317,9 +321,9 @@ pub struct DeregisterApplication {
 pub struct DeregisterError {
     /// Maximum time for the deregistration, in milliseconds (`resourcemanager.deregister.timeout`).
     pub within_ms: u64,
-    /// Number of attempts that were made.
+    /// Number of attempts that were begun; the last one may have been cut off.
     pub attempts: u32,
-    /// The error of the last attempt, as text.
+    /// The error of the last attempt that failed or got no answer, as text.
     pub cause: String,
 }
 
@@ -350,7 +354,8 @@ facts! {
 }
 
 /// SlotManager → its ResourceManager: declares how many workers (TaskManagers of an external resource system) are
-/// missing beyond the known ones: the whole number, not a difference to the last declaration, which it replaces.
+/// missing beyond the known ones, spare ones (`slotmanager.redundant-taskmanager-num`) included and never more than
+/// `slotmanager.number-of-slots.max` allows: the whole number, not a difference to the last declaration, which it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededWorkers {
     /// Number of additions and removals of TaskManagers that the SlotManager had processed before this declaration. If
@@ -363,7 +368,8 @@ pub struct DeclareNeededWorkers {
 }
 
 /// SlotManager → its ResourceManager: this worker (TaskManager) has been idle for
-/// `resourcemanager.taskmanager-timeout`. The ResourceManager closes its registration, tells the process to end, and
+/// `resourcemanager.taskmanager-timeout`, while no job waits for slots or its node is blocked. The ResourceManager closes its
+/// registration, tells the process to end, and
 /// has the driver of the external resource system release it. Does nothing if the incarnation is not registered any
 /// more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -373,9 +379,11 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. The ResourceManager adds the last error of the external
-/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`); it ignores the message if that JobMaster is not
-/// registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots would not
+/// suffice, 0.5 s after the shortage began (and after the start-up period); with one (YARN, Kubernetes): unmet for
+/// `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds the last error of the external
+/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it ignores the message if that
+/// JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -387,8 +395,8 @@ pub struct ReportLackOfSlots {
 }
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`), and ignores the message if that JobMaster is not registered any
-/// more, or another process sends it.
+/// ResourceManager asks the job's JobMaster for them (`GiveWay`, a hint that may be lost), and ignores the message if that JobMaster
+/// is not registered any more, or another process sends it. Sent again after 15 s to a job that frees nothing while the other waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.

@@ -52,7 +52,8 @@ pub enum RpcStartError {
 
 /// The RPC service of a process (its end of the fabric): serves endpoints and makes gateways to others. A cheap handle.
 /// Clones and the gateways made from it ([`Remote`]) share one service: when the last of them is dropped, the listener
-/// and all connections close. [`RpcService::shutdown`] ends the service in order, whoever still holds it.
+/// and all connections close, and calls over them fail. A [`Registration`] does not keep the service alive.
+/// [`RpcService::shutdown`] ends the service in order, whoever still holds it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
 pub struct RpcService(pub(crate) Arc<Inner>);
@@ -217,8 +218,9 @@ impl RpcService {
         &self.0.options.credentials.cluster
     }
 
-    /// Returns the secret by which the program hosts of a job prove themselves to each other. It is
-    /// derived from the cluster secret, so that a host never sees that one.
+    /// Returns the secret by which the program hosts of a job prove themselves to each other and to processes of the
+    /// cluster. It is derived from this service's secret, the cluster's, so that a host never sees that one; always the same for
+    /// the same job.
     pub fn job_key(&self, job: JobId) -> Secret {
         self.0.options.credentials.secret.for_job(job)
     }
@@ -228,8 +230,8 @@ impl RpcService {
         self.0.options.tls.as_ref()
     }
 
-    /// Returns a receiver of findings about other processes from now on. A receiver that falls
-    /// 1,024 events behind misses the oldest; its next read returns how many.
+    /// Returns a receiver of findings about other processes from now on; peers that have no address for calls back (clients and
+    /// other program hosts) cause none. A receiver that falls 1,024 events behind misses the oldest; its next read returns how many.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }
@@ -248,16 +250,18 @@ impl RpcService {
 
     /// Talks to a peer over a stream that a common parent process (or this process itself) gave to both: nothing is
     /// proved, `principal` is the identity that the peer is taken to have. Returns at once. Calls to `peer` go this
-    /// way, and the peer may call what its principal may. Calls wait until both sides have compared their versions. A
-    /// stream that ends is not replaced.
+    /// way, and the peer may call what its principal may. Calls wait until both sides have compared their versions (at most
+    /// `RpcOptions::handshake_timeout`); if that fails, the stream is closed and they fail as unreachable. A stream that ends is not
+    /// replaced; if the versions had been compared, its end is reported as [`PeerEvent::Confirmed`].
     pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
         self.0.adopt(peer, stream, principal)
     }
 
     /// Ends the service in order: waits at most `within` until the calls of other processes that are under way are answered, tells the
-    /// peers, and closes all connections; at least 200 ms are left for writing out. Meanwhile further calls from other processes are
-    /// refused with [`FabricError::ShuttingDown`], and no new connection is made; later calls to other processes fail with the same error.
-    /// Calls inside the process go on.
+    /// peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then get none. Further
+    /// calls from other processes are refused with [`FabricError::ShuttingDown`], and no new connection is made, so calls to other
+    /// processes fail with the same error; only over connections that are still open they go on. Calls inside the process go on, also
+    /// after this has returned.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -290,8 +294,9 @@ impl RpcService {
 
     /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
     /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
-    /// earlier registration. Program hosts may not call the endpoint (`FabricError::Forbidden`). If this is called on a
-    /// lane (a thread with an event loop), calls of other processes are decoded on that lane.
+    /// earlier registration, whose waiting calls go on. Program hosts may not call the endpoint (`FabricError::Forbidden`). If this is
+    /// called on a lane (a thread with an event loop), calls of other processes are decoded on that lane, otherwise on the lane of the
+    /// connections (calls over 1 MiB on [`platform::Lane::Work`]). The registration keeps the actor running.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,
@@ -356,8 +361,8 @@ impl RpcService {
     }
 }
 
-/// An endpoint that is served under a name. Dropping it ends that, unless another registration has replaced it: later
-/// calls fail with `FabricError::NoSuchEndpoint`; calls that have begun go on.
+/// An endpoint that is served under a name, as [`RpcService::serve`] returns it. Dropping it ends that, unless another registration
+/// has replaced it: later calls fail with `FabricError::NoSuchEndpoint`; calls that are in the actor's mailbox or have begun go on.
 #[derive(derive_more::Debug)]
 #[must_use = "dropping a registration ends it"]
 #[debug("Registration({})", self.registered.name)]
@@ -370,7 +375,8 @@ pub struct Registration {
 const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 impl Registration {
-    /// Returns true if the endpoint's actor takes messages; false once it has stopped or panicked.
+    /// Returns true if the endpoint's actor takes messages; false once it has stopped or panicked. Says nothing about whether another
+    /// registration has replaced this one.
     pub fn is_alive(&self) -> bool {
         self.registered.connected()
     }

@@ -142,7 +142,8 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`.
+/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`. TaskExecutors without a first report are not
+/// in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
     /// Sums of slots and TaskExecutors over all TaskExecutors.

@@ -35,9 +35,10 @@ gateway! {
 
 /// ResourceManager → TaskExecutor: gives a slot to a job. Answered when the slot is allocated; the TaskExecutor then
 /// connects to the job's JobMaster, starts the job's program host (the process that runs its tasks) and offers the
-/// slot. Refused with a [`SlotRequestError`], and nothing is allocated, if the caller is not the connected
-/// ResourceManager or the slot cannot be given. A repeated request with the same allocation is answered as before and
-/// allocates nothing.
+/// slot; a slot that no JobMaster accepts within `taskmanager.slot.timeout` is freed again. Refused with a
+/// [`SlotRequestError`], and nothing is allocated, if the caller is not the connected ResourceManager or the slot cannot
+/// be given. A repeated request with the same allocation is answered as before and allocates nothing, unless the slot is
+/// lost or being freed by then (`Occupied`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
     /// Slot that is requested; one of another TaskExecutor is refused with [`SlotRequestError::NoSuchSlot`].
@@ -60,11 +61,12 @@ pub struct RequestSlot {
     pub program: Option<BlobKey>,
 }
 
-/// The reason why a TaskExecutor does not give or free a slot; nothing has changed.
+/// The reason why a TaskExecutor does not give or free a slot; nothing has changed. [`RequestSlot`] is refused with all but
+/// `NotMyJobMaster`, [`FreeSlot`] only with `NoSuchSlot` and `NotMyJobMaster`.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SlotRequestError {
-    /// The slot is allocated to another job or allocation, or is being freed under the requested one; the fields name the holder,
-    /// so that the caller corrects its view.
+    /// The slot is allocated to another job or allocation, or is lost (its host has ended) or being freed under the requested one; the
+    /// fields name the holder, so that the caller corrects its view.
     #[error("slot {slot} is allocated to job {job} already")]
     Occupied {
         /// Slot that the call is about.
@@ -78,7 +80,8 @@ pub enum SlotRequestError {
     /// allocation.
     #[error("there is no slot {0} here")]
     NoSuchSlot(String),
-    /// The caller is not the ResourceManager that this TaskExecutor is registered at, or the TaskExecutor is stopping and gives no slots.
+    /// The caller is not the ResourceManager that this TaskExecutor is registered at, its call does not carry its own session, or the
+    /// TaskExecutor is stopping and gives no slots.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
     /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
@@ -91,9 +94,11 @@ pub enum SlotRequestError {
 }
 
 /// JobMaster or ResourceManager → TaskExecutor: takes back a slot that is not needed any more, or whose job has ended.
-/// Answered at once; the slot's tasks are cancelled, and the slot is free when they have ended. Refused with
-/// `SlotRequestError::NotMyJobMaster` if the caller is neither the job's connected JobMaster nor the connected
-/// ResourceManager.
+/// Answered at once; the slot's tasks are cancelled, and the slot is free when they have ended, at once if there are none; the
+/// ResourceManager is told (`NotifySlotAvailable`). If tasks have not ended after `task.cancellation.timeout` and
+/// `taskmanager.slot.timeout` together, their program host is killed with all its tasks.
+/// With the job's last slot its host ends. Refused with `SlotRequestError::NotMyJobMaster` if the caller is neither the job's
+/// connected JobMaster nor the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Allocation of the slot that is freed, which is the id under which the job has it;
@@ -113,7 +118,8 @@ pub struct DeployTasks {
     pub job_id: JobId,
     /// Leadership of the job's JobMaster; another than the connected one is refused with [`DeployError::OtherJobMaster`].
     pub job_master_id: JobMasterId,
-    /// The job's graph; `None` if this JobMaster has sent it to this TaskExecutor's host with an earlier deployment.
+    /// The job's graph; `None` if this JobMaster has sent it to this TaskExecutor's host with an earlier deployment. A host that lacks
+    /// it refuses the whole call ([`DeployError::Host`]).
     pub graph: Option<Arc<JobGraph>>,
     /// The places of the subtasks that produce the tasks' inputs: one table for each input edge, shared by all tasks of
     /// this TaskExecutor that are deployed in the same turn.
@@ -130,7 +136,8 @@ pub struct DeployTasks {
     pub ends_with_checkpoint: bool,
 }
 
-/// The places of the subtasks that produce one edge's records, by which consumers find their inputs.
+/// The places of the subtasks that produce one edge's records, by which consumers find their inputs. Part of [`DeployTasks`]: made by
+/// the JobMaster, read by the program hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeProducers {
     /// Edge that the table belongs to.
@@ -144,7 +151,8 @@ pub struct EdgeProducers {
     pub subtasks: Vec<(u32, u32)>,
 }
 
-/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore.
+/// The data by which one task, an execution attempt of a subtask, is started: the attempt, its slot, and the state to restore. Part of
+/// [`DeployTasks`]; what the task does is in the job's graph, its inputs' places in [`EdgeProducers`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDeployment {
     /// Execution attempt that is started: vertex, subtask and attempt number.
@@ -161,7 +169,9 @@ pub struct TaskDeployment {
     pub ended: bool,
 }
 
-/// The reason why a deployment (or one task of it) was refused; what was refused does not run.
+/// The reason why a deployment (or one task of it) was refused. `NoSuchAllocation` concerns one task, `NoJobMaster` and
+/// `OtherJobMaster` the whole call, `Host` either. What was refused does not run; after `Host` for a whole call tasks may have begun
+/// and are being cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum DeployError {
     /// This TaskExecutor has no connection to a JobMaster of that job.
@@ -174,7 +184,7 @@ pub enum DeployError {
     /// session.
     #[error("the caller is not the JobMaster that this TaskExecutor is connected to")]
     OtherJobMaster,
-    /// The allocation that the task names is not a slot of that job here, or the slot is being freed.
+    /// The allocation that the task names is not a slot of that job here, or the slot is lost (its host has ended) or being freed.
     #[error("allocation {allocation_id} is not a slot of job {job} here")]
     NoSuchAllocation {
         /// Allocation of the slot concerned.
@@ -182,8 +192,8 @@ pub enum DeployError {
         /// Job that the message concerns.
         job: JobId,
     },
-    /// The job's program host (the process that runs its tasks) refused, is not up, did not answer in time, or has ended; the text says
-    /// which.
+    /// The job's program host (the process that runs its tasks) refused (it lacks the graph or the vertex, or has run a later attempt of
+    /// the subtask), is not up, did not answer in time, or has ended; the text says which.
     #[error("the program host could not take the task: {0}")]
     Host(String),
 }
@@ -199,8 +209,9 @@ pub struct CancelTasks {
 }
 
 /// JobMaster → TaskExecutor → program host: begins a checkpoint at tasks with sources, which send its barrier
-/// downstream. Answered at once; the tasks answer later by `CheckpointAnswer`. Ignored, with the same answer, unless it
-/// comes from the connected JobMaster.
+/// downstream. Answered at once, before the tasks have it: the TaskExecutor repeats the call to the program host
+/// ([`TriggerOnHost`](crate::program_host::TriggerOnHost)) until it is answered; without a host it is lost. The tasks answer later by
+/// `CheckpointAnswer`. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
@@ -213,7 +224,8 @@ pub struct TriggerCheckpoint {
 }
 
 /// JobMaster → TaskExecutor → program host: tells tasks how a checkpoint has ended. Answered at once, before the tasks have
-/// acted. Ignored, with the same answer, unless it comes from the connected JobMaster.
+/// acted: the TaskExecutor repeats the call to the program host until it is answered; without a host it is lost. Ignored, with the
+/// same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.
@@ -237,8 +249,8 @@ pub struct ForwardCheckpointAnswer {
     pub answer: CheckpointAnswer,
 }
 
-/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster: the task is not here any more, or
-/// no JobMaster has answered.
+/// The reason why a task's answer about a checkpoint is not known to have reached the JobMaster, as [`ForwardCheckpointAnswer`] is
+/// refused: the task is not here any more, or no JobMaster has answered by the call's deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CheckpointAnswerError {
     /// The task does not run here any more, or the host is another job's: the answer is not needed.
@@ -252,9 +264,9 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks, registers again
-/// at the job's present leader, and frees the job's slots if no JobMaster has accepted them within
-/// `taskmanager.slot.timeout`. Ignored from another than the connected JobMaster.
+/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks by killing their
+/// program host, registers again at the job's present leader after a pause, and frees the job's slots if no JobMaster has accepted
+/// them within `taskmanager.slot.timeout`. Answered before that has happened. Ignored from another than the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -274,13 +286,13 @@ pub struct DisconnectResourceManager {
     /// Reason why the connection ends, as text for people.
     pub cause: String,
     /// True if the TaskManager's process should end, because the ResourceManager has released it; the TaskExecutor then
-    /// ends its program hosts first. False: it keeps its slots and tasks, and registers again.
+    /// ends its program hosts first, and tells its JobMasters. False: it keeps its slots and tasks, and registers again.
     pub terminate: bool,
 }
 
 /// Program host → TaskExecutor: reports the states of tasks. The TaskExecutor passes new states on to the JobMaster,
-/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Ignored if the host belongs to
-/// another job than `job_id`.
+/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Answered before the JobMaster has them. Ignored if
+/// the host belongs to another job than `job_id`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the tasks belong to.
@@ -312,14 +324,14 @@ pub struct ForwardOperatorEvent {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestLogs {}
 
-/// Name, size and time of one log file, as the answer to `RequestLogs` lists it.
+/// Name, size and time of one log file of a TaskManager's process or of one of its program hosts, as the answer to `RequestLogs` lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFile {
     /// Name of the file, without a folder, by which [`ReadLog`] asks for it.
     pub name: String,
     /// Size of the file in bytes.
     pub size: u64,
-    /// Time of the file's last change, in Unix milliseconds on the TaskManager's clock.
+    /// Time of the file's last change, in Unix milliseconds on the TaskManager's clock; 0 if the system does not tell it.
     pub modified_ms: u64,
 }
 
@@ -336,7 +348,7 @@ pub struct ReadLog {
     pub max: u64,
 }
 
-/// The reason why a TaskExecutor gives no list of log files, or no part of one.
+/// The reason why a TaskExecutor gives no list of log files ([`RequestLogs`]: only `Io`), or no part of one ([`ReadLog`]).
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// There is no such regular file in the log folder, the name has a folder in it or is another process's, or this process writes no log

@@ -54,7 +54,8 @@ impl TraceContext {
         if self.is_none() { other() } else { self }
     }
 
-    /// Reads the value of an HTTP header `traceparent` (W3C Trace Context, version 00); `None` if it is not one.
+    /// Reads the value of an HTTP header `traceparent` (W3C Trace Context, version 00; its flags are ignored); `None` if it is not one, is
+    /// of another version, or its trace id is zero.
     pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
@@ -70,7 +71,7 @@ impl TraceContext {
         Some(Self { trace, span: u64::from_str_radix(span, 16).ok()? }).filter(|it| !it.is_none())
     }
 
-    /// Returns the value of an HTTP header `traceparent` (version 00, sampled).
+    /// Returns the value of an HTTP header `traceparent` (version 00, sampled). That of no trace is all zeros, which readers ignore.
     pub fn traceparent(self) -> String {
         format!("00-{:032x}-{:016x}-01", self.trace, self.span)
     }
@@ -88,7 +89,8 @@ impl TraceContext {
         Entered { before, of_thread: PhantomData }
     }
 
-    /// Runs a future in this trace: while it is polled, this is the current trace of the polling thread.
+    /// Runs a future in this trace: while it is polled, this is the current trace of the polling thread. If this is no trace, the
+    /// thread's own stays. Tasks that the future spawns are not in it.
     pub async fn carry<F: Future>(self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|cx| {
@@ -98,8 +100,8 @@ impl TraceContext {
         .await
     }
 
-    /// Makes this the trace of all work of the process that has none of its own. Only the first call with a trace
-    /// counts; no trace changes nothing. For child processes that run one job.
+    /// Makes this the trace of all work of the process that has none of its own, until the process ends. Only the first call with a
+    /// trace counts; no trace changes nothing. For child processes that run one job.
     pub fn enter_process(self) {
         if !self.is_none() {
             // A later trace is one of another request for the same job.
@@ -116,7 +118,7 @@ impl fmt::Display for TraceContext {
 }
 
 /// The guard that [`TraceContext::enter`] returns. When dropped, it makes the trace current again that was current
-/// before; it stays on its thread.
+/// before; it stays on its thread. Guards must be dropped in the reverse order of their making.
 #[derive(Debug)]
 #[must_use = "the trace is left when this is dropped"]
 pub struct Entered {

@@ -37,13 +37,13 @@ pub struct PeerHandle {
 
 impl PeerHandle {
     /// Waits until the stream has ended: the peer closed it, died, did not introduce itself in time
-    /// (`RpcOptions::handshake_timeout`) or speaks another version, or this process closed it. Returns at once if the
-    /// stream has ended already.
+    /// (`RpcOptions::handshake_timeout`), speaks another major version (as a user's program also a newer minor one) or another
+    /// protocol, or this process closed it (also by `RpcService::shutdown`). Returns at once if the stream has ended already.
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Closes the stream and returns at once. Calls to the peer that are under way fail with
-    /// `FabricError::Unreachable`, later ones too.
+    /// Requests that the stream be closed and returns at once. Calls to the peer that are under way then fail with
+    /// `FabricError::Unreachable`, later ones too; the peer's own calls get no answer. May be repeated.
     pub fn close(&self) {
         self.close.cancel();
     }

@@ -5,7 +5,8 @@ use crate::address::NodeAddress;
 use model::LeaderSession;
 use std::{fmt, time::Duration};
 
-/// Something that the fabric (the RPC service) of one process has just done, as it is shown to a [`Witness`].
+/// Something that the fabric (the RPC service) of one process has just done, as it is shown to a [`Witness`]. Refusals for another
+/// reason than session or overload, and failures inside the process, are not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FabricFact<'a> {
     /// An endpoint answers under this name and session from now on.
@@ -22,7 +23,8 @@ pub enum FabricFact<'a> {
         /// The session that it was served under.
         session: LeaderSession,
     },
-    /// A call has passed all checks and is handed to an endpoint's actor.
+    /// A call, from this or another process, has passed the checks of caller, session and limits. If its body came as bytes, it is decoded
+    /// now, and handed to the endpoint's actor unless it is malformed.
     Admitted {
         /// The endpoint's name.
         endpoint: &'a str,
@@ -44,7 +46,7 @@ pub enum FabricFact<'a> {
         current: LeaderSession,
     },
     /// An endpoint answered a call with `Overloaded`: its mailbox or its number of unanswered calls has reached the
-    /// limit (`RpcOptions::mailbox_max`, `in_flight_max`). Nothing changed.
+    /// limit (`RpcOptions::mailbox_max`, `in_flight_max`). Nothing changed. Not shown for the limits of a connection.
     Overloaded {
         /// The endpoint's name.
         endpoint: &'a str,

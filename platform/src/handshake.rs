@@ -90,7 +90,7 @@ pub struct Credentials {
     pub secret: Secret,
 }
 
-/// The identity of the connection under a handshake. Both proofs depend on it, so that a relay cannot pass them on to another connection.
+/// The identity of the connection under a handshake. Both proofs depend on it, so that with TLS a relay cannot pass them on to another.
 #[derive(Clone, Copy, PartialEq, Eq, derive_more::Debug)]
 pub enum Channel {
     /// A connection without TLS, which has no identity: proofs can be relayed from one to another.
@@ -137,7 +137,7 @@ pub struct Peer {
 /// The reason why a handshake failed. The connection cannot be used any more.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// The stream failed or ended before the handshake was complete, also because TLS was dialled to a peer without TLS.
+    /// The stream failed or ended early. The peer may have closed it: overloaded, refusing this side, or without the TLS that was dialled.
     #[error("the connection was lost during the handshake: {0}")]
     Io(#[source] io::Error),
     /// TLS failed: one side refuses the other's certificate, the peer of an accepted connection does not use TLS, or it breaks TLS.
@@ -172,7 +172,7 @@ pub enum HandshakeError {
         "the peer left where it should have proved itself: it has another secret, or has ended"
     )]
     Unproved,
-    /// Both sides are program hosts, of different jobs, which share no secret.
+    /// Both sides are program hosts, of different jobs, which share no secret. The accepting side finds it and closes; the other gets `Io`.
     #[error("the peer is a program host of another job")]
     OtherJob,
 }
@@ -392,7 +392,7 @@ impl Credentials {
 /// The returned peer has proved itself, but may yet refuse this side's proof by closing the stream. Never times out by itself.
 ///
 /// # Errors
-/// Returns a `HandshakeError` if the stream fails, or the peer is of another protocol, version, cluster or job, or its proof is wrong.
+/// Returns `Io` (`Tls` if TLS broke) if the stream fails; `Malformed`, `Version`, `Cluster` or `OtherJob` for such a peer; `WrongSecret`.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,

@@ -19,9 +19,10 @@ const FIRST_FREE_PORT: u16 = 1;
 
 type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
-/// A network of pipes (256 KiB per direction) inside one process. Hosts are arbitrary names; two values of this type do not
-/// reach each other. Up to 1,024 connections of a port wait to be accepted; further ones wait in `connect`. Dropping a listener
-/// frees its port.
+/// A network of pipes (256 KiB per direction; a writer waits while one is full) inside one process. Hosts are arbitrary names,
+/// compared as text; two values of this type do not reach each other. Up to 1,024 connections of a port wait to be accepted; further
+/// ones wait in `connect`. Connecting to a port without a listener fails with `ConnectionRefused`, binding a taken one with
+/// `AddrInUse`. Dropping a listener frees its port.
 #[derive(Default, derive_more::Debug)]
 #[debug("InProcessNetwork")]
 pub struct InProcessNetwork {

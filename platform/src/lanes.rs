@@ -13,8 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 /// A kind of work, by which tasks are placed on threads. In production each lane has its thread, started with its first
-/// task (`Heartbeat` and `Io` share one). The thread ends, and drops the tasks that are left, once every clone of the
-/// platform and every handle of its lanes is gone. In simulation all lanes are tasks of one thread.
+/// task (`Heartbeat` and `Io` share one). All threads of a platform end, and drop the tasks that are left, once every clone of
+/// the platform and every handle of its lanes is gone; a task that holds one keeps them. In simulation all lanes are tasks of
+/// one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// For the actors of the control plane: Dispatcher, JobMasters, ResourceManager, TaskExecutor.
@@ -108,12 +109,13 @@ impl Lanes {
     }
 }
 
-/// The error of [`LaneHandle::run`]: the task could not be started, panicked, or its lane ended before it finished.
+/// The error of [`LaneHandle::run`]: the task could not be started because the lane's thread could not or has ended, panicked, or its
+/// lane ended before it finished. Does not tell which; a log line does for a thread that failed to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
 
-/// A cheap handle on one lane, by which tasks are started there from any thread.
+/// A cheap handle on one lane, by which tasks are started there from any thread. Keeps the threads of its platform's lanes alive.
 #[derive(Clone, derive_more::Debug)]
 #[debug("{:?}", self.lane)]
 pub struct LaneHandle {
@@ -123,8 +125,8 @@ pub struct LaneHandle {
 
 impl LaneHandle {
     /// Starts a task on this lane and returns at once; nothing tells when the task ends (see [`LaneHandle::run`]). Actors
-    /// may be started in the task. If the lane's thread could not be started or has ended, the task is dropped and only a
-    /// log line says so.
+    /// may be started in the task. A panic ends this task alone. If the lane's thread could not be started or has ended, the
+    /// task is dropped and only a log line says so (for a thread that could not be started, once).
     pub fn spawn_local<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -133,9 +135,10 @@ impl LaneHandle {
     }
 
     /// Starts a task whose future cannot leave its thread: `make` is called once on the lane's thread and returns the
-    /// future, which runs there. Returns at once; nothing tells when the task ends. If the lane's thread could not be
-    /// started or has ended, `make` is dropped uncalled and only a log line says so. In simulation there is one thread, and
-    /// `make` is called before this returns.
+    /// future, which runs there. Returns at once; nothing tells when the task ends. A panic of the future ends this task
+    /// alone, one of `make` ends the lane's thread with all its tasks. If the thread could not be started or has ended, `make`
+    /// is dropped uncalled and only a log line says so. In simulation there is one thread, and `make` is called before this
+    /// returns.
     pub fn spawn_with<M, F>(&self, make: M)
     where
         M: FnOnce() -> F + Send + 'static,

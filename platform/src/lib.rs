@@ -35,7 +35,7 @@ use tokio::time::Instant;
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share
-/// everything.
+/// everything, while two values that were made separately share nothing, not even lanes or in-process pipes.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
@@ -79,7 +79,7 @@ impl Platform {
 
     /// Makes the platform of one simulated host that starts at [`SIMULATION_EPOCH_MS`]: time is tokio's clock, which the caller
     /// must have paused, lanes are tasks of the current `LocalSet`, and entropy comes from `seed` alone. Everything that it starts
-    /// runs on the calling thread.
+    /// runs on the calling thread; starting a task outside of a `LocalSet` panics.
     pub fn simulated(seed: u64, network: Arc<dyn Network>) -> Self {
         Self::simulated_at(seed, network, SIMULATION_EPOCH_MS)
     }
@@ -116,7 +116,8 @@ impl Platform {
     }
 
     /// Returns the wall-clock time in Unix milliseconds. In production it follows the machine's clock, which may be set back:
-    /// use it for users and for ordering process starts, never for measuring. In simulation it grows with [`Platform::now`].
+    /// use it for users and for ordering process starts, never for measuring. In simulation it grows with [`Platform::now`]. A clock
+    /// before 1970 gives 0.
     pub fn unix_millis(&self) -> u64 {
         if self.0.simulated {
             let age_ms = u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX);
@@ -143,7 +144,7 @@ impl Platform {
         bytes
     }
 
-    /// Returns the network by which this process reaches others: TCP in production.
+    /// Returns the network by which this process reaches others: TCP for [`Platform::production`], else the one that was given.
     pub fn net(&self) -> &Arc<dyn Network> {
         &self.0.network
     }

@@ -129,8 +129,9 @@ impl AsyncWrite for BoxStream {
 
 /// A bound port on which connections come in. Dropping the listener frees the port.
 pub trait Listener: Send + fmt::Debug {
-    /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines. An
-    /// error may concern one connection only; the caller may call again.
+    /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines
+    /// (`in-process` for pipes). An error may concern one connection only; the caller may call again. Dropping the future loses no
+    /// connection.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
     /// Returns the bound port: the chosen one if port 0 was asked for.
     fn local_port(&self) -> u16;
@@ -141,7 +142,7 @@ pub trait Network: Send + Sync + fmt::Debug + 'static {
     /// Connects to a port of a host, named by host name or address. Fails with the system's error, such as `ConnectionRefused` if
     /// nobody listens. Sets no limit of time (the system's may be minutes): the caller sets one.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
-    /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Fails if the port is taken or the
-    /// host is no local address.
+    /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Of a host name the first address that
+    /// can be bound is taken. Fails if the port is taken or the host is no local address.
     fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>>;
 }

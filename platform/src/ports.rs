@@ -3,8 +3,8 @@
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 use thiserror::Error;
 
-/// Ports that a process may bind, to be tried in order; 0 means any free port. Parses `0`, `50100`, `50100,50101` and `50100-50200`, with
-/// at most 1,024 parts between commas; a text with more is refused.
+/// Ports that a process may bind, to be tried in order; 0 means any free port. Parses `0`, `50100`, `50100,50101` and `50100-50200` (both
+/// ends included; spaces around numbers are allowed), with at most 1,024 parts between commas; a text with more is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec(Vec<RangeInclusive<u16>>);
 

@@ -117,8 +117,9 @@ impl<T> Sender<T> {
         before
     }
 
-    /// Calls `change` with the value, which it may change. If `change` returns true, the value counts as new and the receivers
-    /// are woken; if false, it must not have changed the value. Returns the result of `change`.
+    /// Calls `change` with the value, which it may change; readers and other senders wait meanwhile, so `change` must not touch this
+    /// sender or its receivers. If `change` returns true, the value counts as new and the receivers are woken; if false, it must not
+    /// have changed the value. Returns the result of `change`.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let modified = self.0.write(|state| {
             let modified = change(&mut state.value);
@@ -231,7 +232,8 @@ impl<T> Receiver<T> {
     }
 
     /// Waits for a value for which `right` returns true, beginning with the present one whether it was seen or not. Marks each
-    /// value that it looks at as seen. Returns a guard of the value.
+    /// value that it looks at as seen. Values that are replaced before it looks are missed. Returns a guard of the value, while which
+    /// is held setting the value blocks.
     ///
     /// # Errors
     /// Returns [`Closed`] if every sender is gone and `right` is false for the last value.
