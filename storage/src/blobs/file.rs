@@ -72,11 +72,11 @@ impl Stamp {
 }
 
 impl FileBlobs {
-    /// Opens the store in the directory `root`, which is created where it is absent, and removes what killed writers left more
-    /// than an hour ago; blobs stay. Blocks the calling thread.
+    /// Opens the store in the directory `root`, which is created where it is absent, and removes files that killed writers left half
+    /// written more than an hour ago; blobs stay, and are not verified before their first use. Blocks the calling thread.
     ///
     /// # Errors
-    /// Returns the system's error if the directory can't be created or written to.
+    /// Returns the system's error if the directory can't be created or written to. That old files cannot be removed is no error.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root: PathBuf = root.into();
         create_dirs(&root)?;

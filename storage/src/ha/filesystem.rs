@@ -44,8 +44,9 @@ pub struct FileElectionSettings {
     pub renew_interval: Duration,
 }
 
-/// The election of the processes that share an object store: the process that creates the object of the next epoch (the number of a
-/// leadership) leads, and must renew its lease there. Clones share one election.
+/// The election of the processes that share an object store (high availability `filesystem`): the process that creates the object of the
+/// next epoch (the number of a leadership) leads, and must renew its lease there. A process that only watches the leader, such as a
+/// TaskManager, uses [`ElectionDriver::leader`] without a campaign. Clones share one election and one lease.
 #[derive(Clone, derive_more::Debug)]
 #[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {

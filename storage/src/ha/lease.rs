@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
-/// The leader's lease of one process: the time, on its monotonic clock, until which it may write as the leader. Clones share it. A new
-/// lease is not held.
+/// The leader's lease of one process: the time, on its monotonic clock, until which it may write as the leader. Holds nothing else: neither
+/// the epoch nor the leader. Made and prolonged by the election driver, checked by [`JobLogs`](crate::jobs::JobLogs) before each write.
+/// Clones share it. A new lease is not held.
 ///
-/// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first check that it
-/// makes, before its election driver has run again and reported the loss.
+/// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first check that it makes, before its
+/// election driver has run again and reported the loss.
 #[derive(Debug, Clone, Default)]
 pub struct Lease {
     /// The deadline in nanoseconds of the monotonic clock; 0 if the lease is not held.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 pub(super) const PREFIX: &str = "archive/";
 
-/// The store of the details of ended jobs (their vertices, subtasks, failures and times, as REST shows them), as encoded bytes in an
-/// object store. Deletes nothing on its own. Clones share it.
+/// The store of the details of ended jobs (their vertices, subtasks, failures and times, as REST shows them), as encoded bytes in an object
+/// store. The Dispatcher writes them when a job ends, and reads them when REST is asked for the job. Deletes nothing on its own and sets no
+/// limit of size. Clones share the object store.
 #[derive(Debug, Clone)]
 pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,

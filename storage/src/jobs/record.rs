@@ -59,7 +59,7 @@ pub struct JobResultEntry {
     /// The number of subtasks by the state in which they ended; states without one are left out.
     pub tasks: BTreeMap<ExecutionState, u32>,
     /// Name and size in bytes of the object in the [`DetailsStore`](super::DetailsStore) that has the job's details; `None` if they could
-    /// not be stored. The object may have been deleted since, to make room for newer ones.
+    /// not be stored or were too large (above 64 MiB). The object may have been deleted since, to make room for newer ones.
     pub details: Option<(String, u64)>,
 }
 
