@@ -13,7 +13,8 @@ use tokio::time::Instant;
 /// whether a policy with failover may repeat the call where the server may have executed it; a fixed one repeats it in any case.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
-    /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.
+    /// Maximum time of the call with all its tries and pauses, counted from the call. `None`: as long as the proxy's retry policy goes on,
+    /// which may be for ever.
     pub deadline: Option<Duration>,
     /// Maximum time of one try, after which the retry policy decides what comes next; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
@@ -79,14 +80,14 @@ impl Proxy {
         }
     }
 
-    /// Calls the current server, tries again there or at the next one as the policy says, and decodes the answer. A
-    /// change to another server counts for all later calls. Each repetition keeps the call's number and is logged at
-    /// info.
+    /// Calls the current server, tries again there or at the next one as the policy says, and decodes the answer. A change to another
+    /// server counts for all later calls. Each repetition keeps the call's number and is logged at info. Dropping the future gives the call
+    /// up; the server may carry it out all the same.
     ///
     /// # Errors
-    /// Fails with the error of the last try, at once where the pause before the next would end after the overall deadline.
-    /// If the overall deadline left the last try less than its full time and its request was never sent, the error of the
-    /// try before it is returned.
+    /// Fails with the error of the last try, at once where the pause before the next would end after the overall deadline. If the overall
+    /// deadline left the last try less than its full time and its request was never sent, the error of the try before it is returned. An
+    /// answer that cannot be decoded ([`CallError::Undecodable`]) is not tried again.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,

@@ -15,8 +15,8 @@ pub enum ConfError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// A configuration's text is not well-formed XML, has a DTD, or is no Hadoop configuration; or it includes a file by an
-    /// inclusion without `href`, or where [`NoIncludes`](super::NoIncludes) forbids it.
+    /// A configuration's text is not well-formed XML, has a DTD or more than 1,048,576 XML nodes, or is no Hadoop configuration; or it
+    /// includes a file by an inclusion without `href`, or where [`NoIncludes`](super::NoIncludes) forbids it.
     #[error("{resource}: {reason}")]
     Xml {
         /// The file or resource.

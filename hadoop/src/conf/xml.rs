@@ -38,7 +38,8 @@ impl std::fmt::Debug for Declared {
     }
 }
 
-/// Opens the resources that a configuration includes by `<include href="…">`; [`parse`] calls it for each.
+/// Opens the resources that a configuration includes by `<include href="…">`; [`parse`] calls it for each, also for those inside included
+/// ones. Given by the caller of `Configuration::add_xml`; files of a configuration directory are read with [`FileIncludes`].
 pub trait Includes {
     /// Returns the name and the text of the resource that `href` means inside the resource named `from`.
     ///

@@ -71,7 +71,7 @@ pub enum LogFormat {
     Indexed,
 }
 
-/// The container, file name and size of one log.
+/// The container, file name and size of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// The container that wrote the log.
@@ -99,7 +99,8 @@ pub enum LogEvent {
     },
 }
 
-/// Selects, by container and file name, the logs that a decoder gives out; the default selects all.
+/// Selects, by container and file name, the logs that a decoder gives out: those that fulfil both fields. The default selects all. If none
+/// fits, the decoder comes to its end without an event, which is no error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Selects only logs of this container; `None` selects those of all.

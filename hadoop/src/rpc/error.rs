@@ -2,7 +2,8 @@
 
 use crate::sasl::SaslError;
 
-/// An exception that the server threw, for one call or for the whole connection.
+/// An exception that the server threw, for one call or for the whole connection. It reaches callers in `CallError::Remote` or
+/// `ConnectionError::Fatal`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
@@ -12,7 +13,8 @@ pub struct RemoteException {
     pub message: String,
     /// The server's classification of the error, from the response's header.
     pub code: ErrorCode,
-    /// True if the server closed the connection with it; other calls on the connection are lost as well then.
+    /// True if the exception came for the connection and not for one call, after which the connection ends: the server marked it as fatal,
+    /// threw it during authentication, or sent it without a call's number. Other calls on the connection are lost as well then.
     pub fatal: bool,
 }
 
@@ -268,7 +270,8 @@ impl CallError {
         }
     }
 
-    /// Returns the server's exception, whether it was for this call or for the connection; `None` for any other error.
+    /// Returns the server's exception, whether it was for this call or for the connection (a [`ConnectionError::Fatal`]); `None` for any
+    /// other error, and for authentication that this side gave up.
     #[must_use]
     pub fn remote(&self) -> Option<&RemoteException> {
         match self {

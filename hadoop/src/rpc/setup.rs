@@ -39,7 +39,8 @@ impl Protocol {
     }
 }
 
-/// The way in which a new connection authenticates.
+/// The way in which a new connection authenticates, part of its [`Setup`]. With `Simple` nothing is exchanged, and calls go out at once;
+/// with `Sasl` they wait until the exchange has succeeded.
 #[derive(Debug, Clone)]
 pub enum AuthSetup {
     /// No authentication is offered, and none is asked for: the server believes the user's name.
@@ -101,14 +102,15 @@ pub struct Setup {
     /// Time since the stream began or the last call ended, without a call that waits, after which the connection closes
     /// with [`ConnectionError::Idle`] (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
-    /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has
-    /// failed on one; then it closes.
+    /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has failed on one; then it
+    /// closes with the error. 0: never, the first failure closes it.
     pub kerberos_retries: u32,
 }
 
 impl Setup {
-    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s of silence, 60 s
-    /// for the setup, closed after 10 s without calls.
+    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s of silence, 60 s for the setup (which
+    /// takes no time without authentication), closed after 10 s without calls, the default [`Limits`], no retries of Kerberos. `user` is
+    /// believed by the server.
     #[must_use]
     pub fn simple(protocol: Protocol, client: ClientId, user: &str) -> Self {
         Self {
@@ -165,7 +167,8 @@ impl Debug for Request {
 
 /// An event of a connection, in the order in which it happened.
 pub enum Event {
-    /// Authentication has succeeded, or none was asked for; the calls that were kept until now are being sent.
+    /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
+    /// for each stream.
     Ready {
         /// How the client was authenticated.
         method: AuthMethod,

@@ -128,8 +128,9 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it
-/// has none, refuses servers without authentication, and accepts authentication without further protection.
+/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it has none, refuses
+/// servers without authentication, and accepts authentication without further protection. A [`Login`](crate::login::Login) makes it for
+/// each target; a [`Negotiation`] reads it.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server; `None` if the client has none. Of token and Kerberos, the one that the server offers
@@ -216,8 +217,8 @@ impl std::fmt::Debug for Negotiation {
 }
 
 impl Negotiation {
-    /// Begins a new exchange. Returns it with the message to send first, which asks for the server's offers. `entropy`
-    /// is 16 random bytes for this exchange only.
+    /// Begins a new exchange. Returns it with the message to send first, which asks for the server's offers; the caller sends it and gives
+    /// every answer to [`receive`](Self::receive). `entropy` is 16 random bytes for this exchange only. Asks no server itself.
     #[must_use]
     pub fn start(config: SaslConfig, entropy: [u8; 16]) -> (Self, SaslMessage) {
         (Self { config, entropy, chosen: None, rounds: 0 }, message(SaslState::Negotiate, None))

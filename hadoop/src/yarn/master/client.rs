@@ -48,8 +48,9 @@ pub struct AmRmOptions {
     /// interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to
     /// this interval. On average at most 20 beats per second come sooner than this interval.
     pub busy: Duration,
-    /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default. With more, the ApplicationMaster
-    /// counts as stuck: the heartbeats stop, so that the ResourceManager starts another attempt.
+    /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default, and 0 counts as 1. With more, the ApplicationMaster
+    /// counts as stuck: the heartbeats stop for good, so that the ResourceManager starts another attempt; the events that wait are still
+    /// given out.
     pub events: usize,
 }
 
@@ -82,8 +83,8 @@ pub struct Finish {
     pub tracking_url: String,
 }
 
-/// Receives the ResourceManager's events for an [`AmRmClient`], in order. After an error nothing comes: the heartbeats
-/// have stopped.
+/// Receives the ResourceManager's events for an [`AmRmClient`], in order; made by [`AmRmClient::register`] and not cloneable. After an
+/// error nothing comes: the heartbeats have stopped. If it is dropped, they stop at the next event.
 #[derive(Debug)]
 pub struct AmRmEvents {
     events: mpsc::Receiver<Result<MasterEvent, YarnError>>,

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The reason why a request for containers was not accepted; no request was added.
+/// The reason why a request for containers was not accepted by [`Master::request`] or [`AmRmClient::request`](super::AmRmClient::request),
+/// found without asking the ResourceManager; no request was added. A refusal by the ResourceManager is a [`MasterEvent::Refused`] instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The number of open requests has reached its bound of 10,000.
@@ -100,9 +101,9 @@ impl Master {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same
-    /// container changes nothing. The end of a container that was granted or recovered comes as
-    /// [`MasterEvent::Completed`], as for any other.
+    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same container changes
+    /// nothing, and one for a container that is not this ApplicationMaster's is sent all the same. The end of a container that was granted
+    /// or recovered comes as [`MasterEvent::Completed`], as for any other; until then it stays among [`Master::containers`].
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);

@@ -130,8 +130,8 @@ messages! {
         optional int64 remaining_time = 3;
     }
 
-    /// The description of an application that a client submits: all that the ResourceManager needs to start its
-    /// ApplicationMaster.
+    /// The description of an application that a client submits: all that the ResourceManager needs to start its ApplicationMaster. Made by
+    /// the caller of `YarnClient::submit`; fields that are not set have the defaults that they name.
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
@@ -259,7 +259,7 @@ messages! {
         optional int64 finish_time = 10;
     }
 
-    /// One of an application's time-outs that is to be changed, with the new absolute time in ISO 8601.
+    /// One of an application's time-outs that is to be changed, with the new absolute time in ISO 8601. `YarnClient::set_timeout` makes it.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;

@@ -96,8 +96,8 @@ messages! {
         repeated message<NodeLabel> node_labels = 2;
     }
 
-    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the
-    /// cluster.
+    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the cluster. This library
+    /// has no method for it; `YarnClient::call` sends it.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
     /// The response to `getResourceProfiles`: all resource profiles of the cluster.
@@ -106,8 +106,8 @@ messages! {
         required message<ResourceProfiles> resource_profiles = 1;
     }
 
-    /// The request of `getResourceProfile`, which asks for one resource profile (a named size of containers) of the
-    /// cluster.
+    /// The request of `getResourceProfile`, which asks for one resource profile (a named size of containers) of the cluster. A cluster
+    /// without profiles, or without this one, answers with an exception. This library has no method for it; `YarnClient::call` sends it.
     pub struct GetResourceProfileRequest (Eq) {
         /// Name of a profile that the ResourceManager has.
         required string profile = 1;
@@ -128,8 +128,8 @@ messages! {
         repeated message<ResourceTypeInfo> resource_type_info = 1;
     }
 
-    /// The request of `getClusterNodeAttributes`, which asks for the attributes (named values of nodes) that some node
-    /// has.
+    /// The request of `getClusterNodeAttributes`, which asks for the attributes (named values of nodes) that some node has. This library
+    /// has no method for it; `YarnClient::call` sends it.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
     /// The response to `getClusterNodeAttributes`: the names and types of the attributes that some node has.
@@ -138,7 +138,8 @@ messages! {
         repeated message<NodeAttributeInfo> node_attributes = 1;
     }
 
-    /// The request of `getAttributesToNodes`, which asks for the nodes that have given attributes.
+    /// The request of `getAttributesToNodes`, which asks for the nodes that have given attributes. This library has no method for it;
+    /// `YarnClient::call` sends it.
     pub struct GetAttributesToNodesRequest (Eq) {
         /// Selects any of these attributes; all if there is none.
         repeated message<NodeAttributeKey> node_attributes = 1;
@@ -151,7 +152,8 @@ messages! {
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
     }
 
-    /// The request of `getNodesToAttributes`, which asks for the attributes of given hosts.
+    /// The request of `getNodesToAttributes`, which asks for the attributes of given hosts. This library has no method for it;
+    /// `YarnClient::call` sends it.
     pub struct GetNodesToAttributesRequest (Eq) {
         /// Selects any of these hosts; all if there is none.
         repeated string hostnames = 1;

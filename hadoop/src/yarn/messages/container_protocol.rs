@@ -24,7 +24,8 @@ messages! {
         optional message<TokenProto> container_token = 2;
     }
 
-    /// The response to `startContainers`: the containers that the node prepares, and those that it refused.
+    /// The response to `startContainers`: the containers that the node prepares, and those that it refused. A success of the whole call
+    /// says nothing about a single container: each is in one of the two lists.
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
@@ -34,7 +35,8 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 3;
     }
 
-    /// A container for which a request about several containers failed, and the node's exception.
+    /// A container for which a request about several containers failed, and the node's exception. Methods of `NmClient`, which ask about
+    /// one container each, return it as `YarnError::Container`.
     pub struct ContainerExceptionMap (Eq) {
         /// The container that the request failed for.
         optional message<ContainerId> container_id = 1;
@@ -42,7 +44,8 @@ messages! {
         optional message<SerializedException> exception = 2;
     }
 
-    /// A Java exception that a node reports inside a response, as text.
+    /// A Java exception that a node reports inside a response, as text. `YarnError::Container` gets class and message of it, without trace
+    /// and cause.
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
@@ -83,15 +86,15 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `increaseContainersResource`, which has a node give running containers more resources, as the
-    /// ResourceManager has granted. Newer Hadoop has `updateContainer` in its place.
+    /// The request of `increaseContainersResource`, which has a node give running containers more resources, as the ResourceManager has
+    /// granted. Newer Hadoop has `updateContainer` in its place. This library has no method for it; `NmClient::call` sends it.
     pub struct IncreaseContainersResourceRequest (Eq) {
         /// ContainerTokens with the new sizes, as they came with `allocate`.
         repeated message<TokenProto> increase_containers = 1;
     }
 
-    /// The response to `increaseContainersResource`: the containers whose size was increased, and those for which that
-    /// failed.
+    /// The response to `increaseContainersResource`: the containers whose size was increased, and those for which that failed. It comes
+    /// from `NmClient::call`; no method here reads it.
     pub struct IncreaseContainersResourceResponse (Eq) {
         /// Containers whose size the node has increased.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -99,14 +102,15 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `updateContainer`, which has a node change the sizes or execution types of running containers, as
-    /// the ResourceManager has granted.
+    /// The request of `updateContainer`, which has a node change the sizes or execution types of running containers, as the ResourceManager
+    /// has granted. This library has no method for it; `NmClient::call` sends it.
     pub struct ContainerUpdateRequest (Eq) {
         /// Container tokens with the new sizes or execution types, as they came with `allocate`.
         repeated message<TokenProto> update_container_token = 1;
     }
 
-    /// The response to `updateContainer`: the containers that were changed, and those for which that failed.
+    /// The response to `updateContainer`: the containers that were changed, and those for which that failed. It comes from
+    /// `NmClient::call`; no method here reads it.
     pub struct ContainerUpdateResponse (Eq) {
         /// Containers whose size or execution type the node has changed.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -125,8 +129,8 @@ messages! {
     /// The response to `localize`. It is empty: the node has taken the request; the files come later.
     pub struct ResourceLocalizationResponse (Eq) {}
 
-    /// The request of `reInitializeContainer`, which has a node stop the program of a container and start another one
-    /// in the same container.
+    /// The request of `reInitializeContainer`, which has a node stop the program of a container and start another one in the same
+    /// container. The container keeps its id and place. This library has no method for it; `NmClient::call` sends it.
     pub struct ReInitializeContainerRequest (Eq) {
         /// The container to start again, which must be running.
         optional message<ContainerId> container_id = 1;
@@ -136,30 +140,31 @@ messages! {
         optional bool auto_commit = 3 [default = "true"];
     }
 
-    /// The response to `reInitializeContainer`. It is empty: the node has taken the request, and starts the new
-    /// program later.
+    /// The response to `reInitializeContainer`. It is empty: the node has taken the request, and starts the new program later. It comes
+    /// from `NmClient::call`; no method here reads it.
     pub struct ReInitializeContainerResponse (Eq) {}
 
-    /// The response to `restartContainer`. It is empty: the node stops the container's program and starts the same one
-    /// again.
+    /// The response to `restartContainer`. It is empty: the node stops the container's program and starts the same one again. The request
+    /// is a bare `ContainerId`, sent by `NmClient::call`; no method here does so.
     pub struct RestartContainerResponse (Eq) {}
 
-    /// The response to `rollbackLastReInitialization`. It is empty: the node starts the program again that ran in the
-    /// container before the last `reInitializeContainer`.
+    /// The response to `rollbackLastReInitialization`. It is empty: the node starts the program again that ran in the container before the
+    /// last `reInitializeContainer`. The request is a bare `ContainerId`, sent by `NmClient::call`; no method here does so.
     pub struct RollbackResponse (Eq) {}
 
-    /// The response to `commitLastReInitialization`. It is empty: the container's last change of its program, by
-    /// `reInitializeContainer`, cannot be undone any more.
+    /// The response to `commitLastReInitialization`. It is empty: the container's last change of its program, by `reInitializeContainer`,
+    /// cannot be undone any more. The request is a bare `ContainerId`, sent by `NmClient::call`; no method here does so.
     pub struct CommitResponse (Eq) {}
 
-    /// The request of `getLocalizationStatuses`, which asks a node how far it has fetched the files of the named containers.
+    /// The request of `getLocalizationStatuses`, which asks a node how far it has fetched the files of the named containers. This library
+    /// has no method for it; `NmClient::call` sends it.
     pub struct GetLocalizationStatusesRequest (Eq) {
         /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getLocalizationStatuses`: the progress for the containers that the node knows, and the
-    /// containers that it cannot report on.
+    /// The response to `getLocalizationStatuses`: the progress for the containers that the node knows, and the containers that it cannot
+    /// report on. It comes from `NmClient::call`; no method here reads it.
     pub struct GetLocalizationStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerLocalizationStatuses> cntn_localization_statuses = 1;

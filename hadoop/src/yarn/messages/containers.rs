@@ -82,8 +82,8 @@ messages! {
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container's program again by itself after a failure, of which the
-    /// ApplicationMaster is not told.
+    /// The rule by which a node starts a container's program again by itself after a failure, of which the ApplicationMaster is not told.
+    /// It is part of a `ContainerLaunchContext`, where it is not set by default.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -236,7 +236,8 @@ enumerations! {
         Done = 5,
     }
 
-    /// The kind of a container's program: an ApplicationMaster or anything else.
+    /// The kind of a container's program: an ApplicationMaster or anything else. A node reads it in the token of a container; no message of
+    /// an ApplicationMaster has it.
     pub enum ContainerType {
         /// The container runs an application's ApplicationMaster.
         ApplicationMaster = 1,

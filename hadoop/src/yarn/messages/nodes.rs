@@ -145,7 +145,8 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// The consequence of a node's change of state for an application that has containers there.
+    /// The consequence of a node's change of state for an application that has containers there. Set in the reports of `MasterEvent::Nodes`
+    /// by newer ResourceManagers only.
     pub enum NodeUpdateType {
         /// The node takes containers again.
         Usable = 0,

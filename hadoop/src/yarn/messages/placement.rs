@@ -5,8 +5,8 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation
-    /// tags.
+    /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation tags. `AmRmClient`
+    /// registers none.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -14,8 +14,8 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 2;
     }
 
-    /// A constraint on the nodes where the containers of a request may be placed: either a simple one or several in
-    /// one.
+    /// A constraint on the nodes where the containers of a request may be placed: either a simple one or several in one. Exactly one of the
+    /// two fields is to be set.
     pub struct PlacementConstraint (Eq) {
         /// The constraint, if it is a simple one; otherwise the other field is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
@@ -71,7 +71,8 @@ messages! {
         optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
     }
 
-    /// An ApplicationMaster's request for containers under a placement constraint, sent with `allocate`.
+    /// An ApplicationMaster's request for containers under a placement constraint, sent with `allocate`. `AmRmClient` sends none: its
+    /// requests are `ResourceRequest`s.
     pub struct SchedulingRequest (Eq) {
         /// Number that comes back with the containers of this request.
         optional int64 allocation_request_id = 1 [default = "0"];
@@ -95,7 +96,7 @@ messages! {
         optional message<Resource> resources = 2;
     }
 
-    /// A scheduling request that the scheduler cannot meet and has dropped, in the response to `allocate`.
+    /// A scheduling request that the scheduler cannot meet and has dropped, in the response to `allocate`. `AmRmClient` ignores it.
     pub struct RejectedSchedulingRequest (Eq) {
         /// A [`RejectionReason`]: the reason why the request cannot be met.
         required enumeration(RejectionReason) reason = 1;

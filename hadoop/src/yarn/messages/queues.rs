@@ -134,7 +134,7 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the calling user has in one queue.
+    /// The permissions that the calling user has in one queue. Returned by `YarnClient::queue_acls`.
     pub struct QueueUserAclInfo (Eq) {
         /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
