@@ -22,8 +22,8 @@ const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
 /// Prefixes of the options that a program's build depends on.
 const SHAPING: [&str; 2] = ["pipeline.", "execution.checkpointing."];
 
-/// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which
-/// overrides the file.
+/// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which overrides the
+/// file. Made by [`LoadSources::from_process`], or by a test with values of its own; read by [`Options::load`].
 #[derive(Debug, Clone, Default)]
 pub struct LoadSources {
     /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names it; with neither no file

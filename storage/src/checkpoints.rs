@@ -260,8 +260,9 @@ impl CheckpointDirectory {
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
     }
 
-    /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is
-    /// never replaced; a repeated call with the same metadata succeeds.
+    /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is never replaced;
+    /// a repeated call with the same metadata succeeds. Returns once the object is durable. The JobMaster calls this before it records the
+    /// checkpoint's pointer in the job's log; without that the checkpoint is never restored.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if
@@ -296,8 +297,8 @@ impl CheckpointDirectory {
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
-    /// Lists the names, relative to the directory, of all objects of a job, whichever checkpoint or JobMaster they
-    /// are of.
+    /// Lists the names, relative to the directory, of all objects of a job, whichever checkpoint or JobMaster they are of. Names of objects
+    /// of other kinds in the job's folder are among them. Empty for an unknown job.
     ///
     /// # Errors
     /// Returns the store's error.

@@ -8,7 +8,8 @@ use model::MemorySize;
 use std::path::PathBuf;
 
 choices! {
-    /// The format of the lines that a process logs (`log.format`): for people, or one JSON object for each.
+    /// The format of the lines that a process logs (`log.format`): for people, or one JSON object for each. It holds for all log lines of
+    /// the process, in its file as on standard error.
     pub enum LogFormat {
         /// Lines meant for people.
         Text = "text",

@@ -113,8 +113,8 @@ impl fmt::Display for JobManagerMemory {
 /// it; no such process is started then. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// A configured total, or the container's limit in its place, is smaller than the sum of the parts that must fit
-    /// into it.
+    /// A total (the configured one, or where none is set the container's limit or the default) is smaller than the sum of the parts that
+    /// must fit into it, of which some have a minimum: the overhead, network memory, and 1 MiB of memory for user code or jobs.
     #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
         /// Key of the option of the total, `….memory.process.size` or `….memory.flink.size`.

@@ -24,7 +24,7 @@ pub enum ConfError {
         /// The mistake, with line and column where they are known.
         reason: String,
     },
-    /// Files include each other more than 16 levels deep, perhaps without end.
+    /// Files include each other more than 16 levels deep, perhaps without end. A `<fallback>` does not help here.
     #[error("{resource}: more than {max} levels of included files")]
     Includes {
         /// The file whose inclusion was refused, as the inclusion's `href` spells it.

@@ -18,8 +18,8 @@ const READ: usize = 64 << 10;
 /// Characters of a refusal that are kept.
 const REASON_MAX: usize = 300;
 
-/// A client of one node's web service, which asks it over HTTP for the logs of containers that run there. No connection
-/// is made until a log or a list is asked for.
+/// A client of one node's web service, which asks it over HTTP for the logs of containers that run there. No connection is made until a log
+/// or a list is asked for. Nothing is tried again, and a connection serves one question only.
 #[derive(Debug, Clone)]
 pub struct NodeLogs {
     address: String,

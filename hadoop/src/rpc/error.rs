@@ -18,7 +18,8 @@ pub struct RemoteException {
     pub fatal: bool,
 }
 
-/// The thing that a client should do about a server's exception, judged by the exception's class.
+/// The thing that a client should do about a server's exception, judged by the exception's class. Returned by [`RemoteException::advice`];
+/// [`RetryPolicy::decide`](super::RetryPolicy::decide) makes a decision of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
     /// Give up: the same call will fail the same way.
@@ -170,7 +171,8 @@ pub enum ConnectionError {
     /// a new connection, and lets the call fail with this only after four such connections.
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port.
+    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port. A
+    /// [`Proxy`](crate::client::Proxy) without servers fails with it too, with the address `nowhere`.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// The server's `host:port`.

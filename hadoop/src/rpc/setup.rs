@@ -16,8 +16,8 @@ pub type Time = Duration;
 /// they are added to others: no clock has room for every [`Duration`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a
-/// request, so that a server can recognise a repeated one.
+/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a request, so that a server
+/// can recognise a repeated one. A [`Client`](crate::client::Client) draws it at random when it is made; it is no secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
@@ -127,7 +127,8 @@ impl Setup {
     }
 }
 
-/// A call that a client is to make on a connection: method, encoded request, number and deadline.
+/// A call that a client is to make on a connection: method, encoded request, number and deadline. Given to
+/// [`Connection::call`](super::Connection::call); the protocol is that of the connection.
 #[derive(Clone)]
 pub struct Request {
     /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
@@ -165,7 +166,8 @@ impl Debug for Request {
     }
 }
 
-/// An event of a connection, in the order in which it happened.
+/// An event of a connection, in the order in which it happened. Taken from a [`Connection`](super::Connection) by
+/// [`poll_event`](super::Connection::poll_event), each once.
 pub enum Event {
     /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
     /// for each stream.
@@ -182,10 +184,10 @@ pub enum Event {
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,
     },
-    /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two
-    /// clients of one user for a replay. The stream is of no use any more; the calls wait until the caller gives the
-    /// connection another one by [`Connection::start`](super::Connection::start). Calls whose deadline passes before
-    /// that end with this error.
+    /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two clients of one user
+    /// for a replay. The stream is of no use any more; the calls wait until the caller gives the connection another one by
+    /// [`Connection::start`](super::Connection::start). Calls whose deadline passes before that end with this error. Comes at most
+    /// [`Setup::kerberos_retries`] times for a connection; the next failure closes it.
     Refused(ConnectionError),
     /// The connection has ended and is of no use any more. All its calls have had their [`Reply`](Event::Reply) before
     /// this event.

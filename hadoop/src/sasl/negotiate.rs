@@ -43,7 +43,8 @@ pub enum SimpleFallback {
     Allow,
 }
 
-/// The Kerberos principal that a server must have, as the client's configuration says.
+/// The Kerberos principal that a server must have, as the client's configuration says. A [`Login`](crate::login::Login) takes it from the
+/// property of the service (`….principal.pattern` before `….principal`); without one, Kerberos is not used, and a target without a token cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this principal, with or without a realm; `_HOST` in it was replaced already by the server's host name.
@@ -109,7 +110,8 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
-/// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only.
+/// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only. Part of a
+/// [`SaslConfig`].
 #[derive(Clone)]
 pub struct Kerberos {
     /// The user's Kerberos credential, by which tickets for the server are got.
@@ -160,7 +162,8 @@ impl Default for SaslConfig {
     }
 }
 
-/// The next thing that the client has to do after [`Negotiation::receive`] took a message of the server.
+/// The next thing that the client has to do after [`Negotiation::receive`] took a message of the server. A failure is not a step but a
+/// [`SaslError`].
 pub enum Step {
     /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
@@ -178,7 +181,8 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// The result of an authentication that succeeded: its method, and how the stream is protected from then on.
+/// The result of an authentication that succeeded: its method, and how the stream is protected from then on. Comes with [`Step::Done`]; the
+/// connection keeps the layer for all later frames.
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,
@@ -197,8 +201,8 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// The client's half of a connection's authentication, from the server's offers to the end, as an exchange of messages
-/// that the caller moves. [`receive`](Self::receive) drives it.
+/// The client's half of a connection's authentication, from the server's offers to the end, as an exchange of messages that the caller
+/// moves. [`receive`](Self::receive) drives it. Each stream needs a new one. A [`Connection`](crate::rpc::Connection) makes and drives it.
 pub struct Negotiation {
     config: SaslConfig,
     entropy: [u8; 16],

@@ -12,8 +12,8 @@ use crate::tokens::Token;
 use prost::Message;
 use std::time::Duration;
 
-/// A client of a cluster's NodeManagers, by which an ApplicationMaster starts, watches and stops containers. Clones
-/// share connections.
+/// A client of a cluster's NodeManagers, by which an ApplicationMaster starts, watches and stops containers. Clones share connections. It
+/// keeps neither tokens nor states of containers: each call names node and NMToken, which `AmRmClient::nm_token` has.
 #[derive(Debug, Clone)]
 pub struct NmClient {
     client: Client,

@@ -6,7 +6,8 @@ use crate::login::{Service, with_named_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
-/// The address of one ResourceManager's service, from the configuration.
+/// The address of one ResourceManager's service, from the configuration. Returned by [`resource_managers`]; whether it is the active one is
+/// not known here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceManager {
     /// Id of the ResourceManager (one of `yarn.resourcemanager.ha.rm-ids`) where there are several; `None` if it is the

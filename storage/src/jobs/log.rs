@@ -239,8 +239,8 @@ impl JobLogs {
         }
     }
 
-    /// Lists the jobs that have records of any kind, also forgotten jobs and logs that no leader would run (ghosts),
-    /// in ascending order of their ids.
+    /// Lists the jobs that have records of any kind, also forgotten jobs and logs that no leader would run (ghosts), in ascending order of
+    /// their ids. A new Dispatcher calls this once, to take over each of them.
     ///
     /// # Errors
     /// Returns the store's error.

@@ -13,7 +13,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The first four bytes of a record: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJL1";
 
-/// The leading Dispatcher that writes a record of a job's log, as the record names it.
+/// The leading Dispatcher that writes a record of a job's log, as the record names it. Part of each [`JobRecord`], and of
+/// [`AppendError::Superseded`](super::AppendError::Superseded).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The Dispatcher's session (epoch and nonce). In a log, a record of a lower epoch never follows one of a higher epoch.
@@ -39,7 +40,8 @@ pub enum JobFact {
     Removed,
 }
 
-/// The result of an ended job, as later leaders and REST need it: its end state, failure, times, and where its details are stored.
+/// The result of an ended job, as later leaders and REST need it: its end state, failure, times, and where its details are stored. The
+/// Dispatcher makes it when the job ends, and keeps it until the job is forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
     /// The job that has ended.

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again
-/// whenever a restarted ResourceManager makes the ApplicationMaster register again.
+/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again whenever a
+/// restarted ResourceManager makes the ApplicationMaster register again. Given to [`AmRmClient::register`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The host at which the application's clients may call the ApplicationMaster; not checked.

@@ -263,8 +263,8 @@ impl Master {
     }
 
     /// Takes the answer to a registration: keeps the largest container size and the nodes' tokens in it. Returns
-    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not
-    /// known yet.
+    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not known yet. A
+    /// container that is being released is left out.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();

@@ -47,7 +47,7 @@ messages! {
         optional string value = 2;
     }
 
-    /// An entry of a map from texts to whole numbers, such as amounts by resource type.
+    /// An entry of a map from texts to whole numbers, such as amounts by resource type. Part of `ApplicationResourceUsageReport`.
     pub struct StringLongMap (Eq) {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -71,7 +71,7 @@ messages! {
         optional int32 priority = 1;
     }
 
-    /// The measured use of resources by a node, or by all its containers together.
+    /// The measured use of resources by a node, or by all its containers together. Part of `NodeReport`.
     pub struct ResourceUtilization () {
         /// Physical memory in use, in mebibytes.
         optional int32 pmem = 1;
@@ -83,7 +83,7 @@ messages! {
         repeated message<StringFloatMap> custom_resources = 4;
     }
 
-    /// An entry of a map from texts to fractional numbers, such as the use of each resource type.
+    /// An entry of a map from texts to fractional numbers, such as the use of each resource type. Part of `ResourceUtilization`.
     pub struct StringFloatMap () {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -103,13 +103,14 @@ messages! {
         optional int64 id = 3;
     }
 
-    /// The resource profiles of a cluster: amounts of resources that have names, by which containers can be asked for.
+    /// The resource profiles of a cluster: amounts of resources that have names, by which containers can be asked for. Part of
+    /// `GetAllResourceProfilesResponse` and `RegisterApplicationMasterResponse`.
     pub struct ResourceProfiles (Eq) {
         /// The profiles, in no order.
         repeated message<ResourceProfileEntry> resource_profiles_map = 1;
     }
 
-    /// One resource profile of a cluster: a named amount of resources.
+    /// One resource profile of a cluster: a named amount of resources. Part of `ResourceProfiles`.
     pub struct ResourceProfileEntry (Eq) {
         /// Name of the profile, such as `minimum`, `default`, `maximum`.
         required string name = 1;
@@ -117,7 +118,8 @@ messages! {
         required message<Resource> resources = 2;
     }
 
-    /// A resource type of which containers can have an amount in this cluster, with the unit of the amounts.
+    /// A resource type of which containers can have an amount in this cluster, with the unit of the amounts. Part of
+    /// `GetAllResourceTypeInfoResponse` and `RegisterApplicationMasterResponse`.
     pub struct ResourceTypeInfo (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string name = 1;

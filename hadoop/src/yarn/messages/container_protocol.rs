@@ -8,15 +8,15 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The request of `startContainers`, by which an ApplicationMaster has a NodeManager start containers that were
-    /// granted to it.
+    /// The request of `startContainers`, by which an ApplicationMaster has a NodeManager start containers that were granted to it. Sent by
+    /// `NmClient::start`.
     pub struct StartContainersRequest (Eq) {
         /// The containers to be started, all on the called node.
         repeated message<StartContainerRequest> start_container_request = 1;
     }
 
-    /// The launch context and the token of one container that an ApplicationMaster has a node start, in a
-    /// `StartContainersRequest`.
+    /// The launch context and the token of one container that an ApplicationMaster has a node start, in a `StartContainersRequest`. Sent by
+    /// `NmClient::start`.
     pub struct StartContainerRequest (Eq) {
         /// The command, files, environment and tokens with which the container is started.
         optional message<ContainerLaunchContext> container_launch_context = 1;
@@ -25,7 +25,7 @@ messages! {
     }
 
     /// The response to `startContainers`: the containers that the node prepares, and those that it refused. A success of the whole call
-    /// says nothing about a single container: each is in one of the two lists.
+    /// says nothing about a single container: each is in one of the two lists. Read by `NmClient::start`.
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
@@ -45,7 +45,7 @@ messages! {
     }
 
     /// A Java exception that a node reports inside a response, as text. `YarnError::Container` gets class and message of it, without trace
-    /// and cause.
+    /// and cause. Part of `ContainerExceptionMap`.
     pub struct SerializedException (Eq) {
         /// The exception's message.
         optional string message = 1;
@@ -57,13 +57,13 @@ messages! {
         optional message<Box<SerializedException>> cause = 4 [boxed];
     }
 
-    /// The request of `stopContainers`, by which an ApplicationMaster has a NodeManager stop containers.
+    /// The request of `stopContainers`, by which an ApplicationMaster has a NodeManager stop containers. Sent by `NmClient::stop`.
     pub struct StopContainersRequest (Eq) {
         /// The containers to be stopped, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `stopContainers`: the containers that the node stops, and those that it refused.
+    /// The response to `stopContainers`: the containers that the node stops, and those that it refused. Read by `NmClient::stop`.
     pub struct StopContainersResponse (Eq) {
         /// Containers that the node stops now; their ends are reported later.
         repeated message<ContainerId> succeeded_requests = 1;
@@ -71,14 +71,14 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `getContainerStatuses`, which asks a node for the states of containers.
+    /// The request of `getContainerStatuses`, which asks a node for the states of containers. Sent by `NmClient::status`.
     pub struct GetContainerStatusesRequest (Eq) {
         /// The containers to report on, all on the called node.
         repeated message<ContainerId> container_id = 1;
     }
 
-    /// The response to `getContainerStatuses`: the states of the containers that the node knows, and those that it
-    /// cannot report on.
+    /// The response to `getContainerStatuses`: the states of the containers that the node knows, and those that it cannot report on. Read
+    /// by `NmClient::status`.
     pub struct GetContainerStatusesResponse (Eq) {
         /// The answers for those containers that the node knows, in no order.
         repeated message<ContainerStatus> status = 1;
@@ -118,7 +118,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The request of `localize`, which has a node fetch more files for a running container.
+    /// The request of `localize`, which has a node fetch more files for a running container. Sent by `NmClient::localize`.
     pub struct ResourceLocalizationRequest (Eq) {
         /// The container to fetch files for, which must be running.
         optional message<ContainerId> container_id = 1;
@@ -172,7 +172,7 @@ messages! {
         repeated message<ContainerExceptionMap> failed_requests = 2;
     }
 
-    /// The progress of a node in fetching the files of one container.
+    /// The progress of a node in fetching the files of one container. Part of `GetLocalizationStatusesResponse`.
     pub struct ContainerLocalizationStatuses (Eq) {
         /// The container that the files are for.
         optional message<ContainerId> container_id = 1;
@@ -180,7 +180,7 @@ messages! {
         repeated message<LocalizationStatus> localization_statuses = 2;
     }
 
-    /// The progress of a node in fetching one file for a container.
+    /// The progress of a node in fetching one file for a container. Part of `ContainerLocalizationStatuses`.
     pub struct LocalizationStatus (Eq) {
         /// The name that the file has in the container.
         optional string resource_key = 1;
@@ -192,7 +192,7 @@ messages! {
 }
 
 enumerations! {
-    /// The signal that a node is to send to a container's program.
+    /// The signal that a node is to send to a container's program. A field of `SignalContainerRequest` holds its number.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,
@@ -202,7 +202,7 @@ enumerations! {
         ForcefulShutdown = 3,
     }
 
-    /// The state of a file that a node fetches for a container.
+    /// The state of a file that a node fetches for a container. A field of `LocalizationStatus` holds its number.
     pub enum LocalizationState {
         /// The file has yet to be fetched, or is being fetched.
         Pending = 1,

@@ -36,7 +36,7 @@ messages! {
     }
 
     /// The execution type (guaranteed or opportunistic) of the containers that an ApplicationMaster requests. `AmRmClient` never sets it
-    /// and so gets guaranteed containers.
+    /// and so gets guaranteed containers. Part of `ResourceRequest` and `SchedulingRequest`.
     pub struct ExecutionTypeRequest (Eq) {
         /// The [`ExecutionType`] that is wanted for the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -44,9 +44,9 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the
-    /// ResourceManager; its application is running from then on. A second registration of an attempt is refused with an
-    /// exception, except after [`AmCommand::Resync`].
+    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the ResourceManager; its application
+    /// is running from then on. A second registration of an attempt is refused with an exception, except after [`AmCommand::Resync`].
+    /// `AmRmClient` sends it, without placement constraints, and takes that exception for success.
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -58,8 +58,9 @@ messages! {
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
     }
 
-    /// The response to `registerApplicationMaster`: limits, the key for clients' tokens, and the containers left by
-    /// earlier attempts. Its `Debug` does not show the key.
+    /// The response to `registerApplicationMaster`: limits, the key for clients' tokens, and the containers left by earlier attempts. Its
+    /// `Debug` does not show the key. `Master::registered` reads the limit, tokens and containers; the whole comes as
+    /// `MasterEvent::Registered`.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
         /// The largest container that the ApplicationMaster may ask for; a larger request is an exception.
@@ -84,7 +85,7 @@ messages! {
 
     /// An NMToken with its node: the token that an ApplicationMaster needs to start containers there. The ResourceManager sends it once per
     /// node and attempt, so the ApplicationMaster must keep it. `Master` keeps it for `Master::nm_token`, a newer one of the same node in
-    /// place of the older one.
+    /// place of the older one. Part of `AllocateResponse` and `RegisterApplicationMasterResponse`.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -92,8 +93,8 @@ messages! {
         optional message<TokenProto> token = 2;
     }
 
-    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster and so ends its application. It
-    /// is repeated until the response says that this is done.
+    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster and so ends its application. It is repeated until
+    /// the response says that this is done. Sent by `AmRmClient::finish`.
     pub struct FinishApplicationMasterRequest (Eq) {
         /// The reason of the end, for people; shown in the application's report.
         optional string diagnostics = 1;
@@ -103,8 +104,8 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is
-    /// repeated.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is repeated. Read by
+    /// `AmRmClient::finish`.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
@@ -214,7 +215,8 @@ messages! {
         repeated message<PreemptionContainer> container = 1;
     }
 
-    /// A container that a [`PreemptionMessage`] names, because it is or may be taken away.
+    /// A container that a [`PreemptionMessage`] names, because it is or may be taken away. Part of `PreemptionContract` and
+    /// `StrictPreemptionContract`.
     pub struct PreemptionContainer (Eq) {
         /// Id of the container that is to be given back, or is taken.
         optional message<ContainerId> id = 1;
@@ -276,7 +278,8 @@ messages! {
 }
 
 enumerations! {
-    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration.
+    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration. A field of
+    /// `RegisterApplicationMasterResponse` holds its number.
     pub enum SchedulerResourceTypes {
         /// Memory, which every scheduler counts.
         Memory = 0,
@@ -284,7 +287,8 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of change that is wanted for, or granted to, a container.
+    /// The kind of change that is wanted for, or granted to, a container. Fields of `UpdateContainerRequest` and `UpdatedContainer` hold
+    /// its number.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,

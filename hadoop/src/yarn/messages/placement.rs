@@ -6,7 +6,7 @@ use crate::proto::{enumerations, messages};
 
 messages! {
     /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation tags. `AmRmClient`
-    /// registers none.
+    /// registers none. Part of `RegisterApplicationMasterRequest`.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -23,8 +23,8 @@ messages! {
         optional message<CompositePlacementConstraint> composite_constraint = 2;
     }
 
-    /// A constraint that the node or rack of a container must hold at least or at most so many containers with some
-    /// tags, or that the node must have, or not have, some value of an attribute.
+    /// A constraint that the node or rack of a container must hold at least or at most so many containers with some tags, or that the node
+    /// must have, or not have, some value of an attribute. Part of `PlacementConstraint`.
     pub struct SimplePlacementConstraint (Eq) {
         /// The scope in which containers are counted: `node` or `rack`.
         required string scope = 1;
@@ -38,7 +38,8 @@ messages! {
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
     }
 
-    /// The things that a placement constraint counts or compares: containers with some tags, or an attribute of nodes.
+    /// The things that a placement constraint counts or compares: containers with some tags, or an attribute of nodes. Part of
+    /// `SimplePlacementConstraint`.
     pub struct PlacementConstraintTarget (Eq) {
         /// A [`TargetType`]: whether nodes' attributes or containers' tags are meant.
         required enumeration(TargetType) target_type = 1;
@@ -49,8 +50,8 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several placement constraints, combined into one: all must hold, any one, or one after the other is tried for a
-    /// time.
+    /// Several placement constraints, combined into one: all must hold, any one, or one after the other is tried for a time. Part of
+    /// `PlacementConstraint`.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -60,8 +61,8 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a
-    /// `DelayedOr`.
+    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a `DelayedOr`. Part of
+    /// `CompositePlacementConstraint`.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
@@ -88,7 +89,7 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
-    /// The number of containers that a scheduling request wants, and the size of each.
+    /// The number of containers that a scheduling request wants, and the size of each. Part of `SchedulingRequest`.
     pub struct ResourceSizing (Eq) {
         /// Number of containers that are wanted.
         optional int32 num_allocations = 1;
@@ -106,7 +107,7 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of things that a placement constraint counts or compares.
+    /// The kind of things that a placement constraint counts or compares. A field of `PlacementConstraintTarget` holds its number.
     pub enum TargetType {
         /// Attributes of nodes, compared with `target_values`.
         NodeAttribute = 1,
@@ -116,7 +117,8 @@ enumerations! {
         Itself = 3,
     }
 
-    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values.
+    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values. A field of
+    /// `SimplePlacementConstraint` holds its number.
     pub enum NodeAttributeOpCode {
         /// No comparison is made, as for constraints that count containers.
         NoOp = 1,
@@ -126,7 +128,7 @@ enumerations! {
         Ne = 3,
     }
 
-    /// The way in which a composite constraint combines its child constraints.
+    /// The way in which a composite constraint combines its child constraints. A field of `CompositePlacementConstraint` holds its number.
     pub enum CompositeType {
         /// All constraints must hold.
         And = 1,
@@ -136,7 +138,7 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// The unit of the time for which a timed placement constraint is tried.
+    /// The unit of the time for which a timed placement constraint is tried. A field of `TimedPlacementConstraint` holds its number.
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,
@@ -144,7 +146,7 @@ enumerations! {
         Opportunities = 2,
     }
 
-    /// The reason why the scheduler cannot meet a scheduling request.
+    /// The reason why the scheduler cannot meet a scheduling request. A field of `RejectedSchedulingRequest` holds its number.
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,

@@ -44,7 +44,7 @@ messages! {
         optional message<Priority> priority = 6;
     }
 
-    /// The requests of which a reservation consists, and whether all, any, or each in order must be met.
+    /// The requests of which a reservation consists, and whether all, any, or each in order must be met. Part of `ReservationDefinition`.
     pub struct ReservationRequests (Eq) {
         /// The requests; in order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
@@ -52,7 +52,7 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that a reservation needs for some time.
+    /// A number of containers of one size that a reservation needs for some time. Part of `ReservationRequests`.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
@@ -111,7 +111,7 @@ messages! {
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
-    /// A reservation that was made: its definition, its time and its user.
+    /// A reservation that was made: its definition, its time and its user. Part of `ReservationListResponse`.
     pub struct ReservationAllocationState (Eq) {
         /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -144,7 +144,8 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which the requests of a reservation belong together: which of them must be met, and in what order.
+    /// The way in which the requests of a reservation belong together: which of them must be met, and in what order. A field of
+    /// `ReservationRequests` holds its number.
     pub enum ReservationRequestInterpreter {
         /// One of the requests must be met; which one does not matter.
         Any = 0,
