@@ -203,9 +203,9 @@ impl OptionValue for Ports {
     }
 }
 
-/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names
-/// are module paths, with the levels `off`, `error`, `warn`, `info`, `debug` and `trace`. The default is `info`.
-/// Displays as it was written.
+/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names are module paths, with
+/// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. The default is
+/// `info`. The value of `log.level`, before which the variable `RUST_LOG` goes. Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);

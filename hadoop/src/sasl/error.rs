@@ -1,7 +1,8 @@
 //! Errors of authentication. They never hold a password, key or response.
 
 /// The reason why this side, the client, gave up an authentication or refused a message of a protected stream. It ends the connection,
-/// whose calls fail with it in [`ConnectionError::Sasl`](crate::rpc::ConnectionError::Sasl); only tickets that are refused or missing (in `Gss`) are tried again, on another stream.
+/// whose calls fail with it in [`ConnectionError::Sasl`](crate::rpc::ConnectionError::Sasl); only tickets that are refused or missing (in
+/// `Gss`) are tried again, on another stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {

@@ -44,7 +44,8 @@ pub enum SimpleFallback {
 }
 
 /// The Kerberos principal that a server must have, as the client's configuration says. A [`Login`](crate::login::Login) takes it from the
-/// property of the service (`….principal.pattern` before `….principal`); without one, Kerberos is not used, and a target without a token cannot be made.
+/// property of the service (`….principal.pattern` before `….principal`); without one, Kerberos is not used, and a target without a token
+/// cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this principal, with or without a realm; `_HOST` in it was replaced already by the server's host name.
