@@ -49,7 +49,8 @@ pub enum ConfError {
         /// Advice for users: the option to use instead, and the reason.
         instead: String,
     },
-    /// The option does not take the value: it has the wrong form, or lies outside of the option's bounds.
+    /// The option does not take the value: it has the wrong form, or lies outside of the option's bounds. Checked for each setting of every
+    /// layer, also for one that another layer overrides.
     #[error("option '{key}' ({place}): '{value}' is wrong, it takes {expected}")]
     Invalid {
         /// Key of the option, under its own name also where another accepted one was written.
@@ -77,7 +78,7 @@ pub enum ConfError {
     /// programs; no function of this crate returns it.
     #[error("'{0}' is not KEY=VALUE")]
     NotAPair(String),
-    /// The library that merges the layers failed, which is a fault of Flott; holds its message.
+    /// The library that merges the layers failed, which is a fault of Flott; holds its message. No setting of a user leads to it.
     #[error("the configuration cannot be merged: {0}")]
     Merge(String),
 }

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// A metric that is a count, which only grows, beginning at 0. Clones count together.
+/// A metric that is a count, which only grows, beginning at 0. Clones count together. Nothing is kept of when it grew; for a rate see
+/// `Meter`.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 

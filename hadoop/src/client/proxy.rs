@@ -64,7 +64,7 @@ impl Proxy {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the server that the next call asks first; `None` if the proxy has no servers.
+    /// Returns the server that the next call asks first; `None` if the proxy has no servers. Calls that run already may be at another one.
     #[must_use]
     pub fn current(&self) -> Option<Target> {
         let count = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);

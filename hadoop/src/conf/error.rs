@@ -47,7 +47,8 @@ pub enum ConfError {
         /// Name of the property whose value was asked for.
         name: String,
     },
-    /// The property's value is not of the type that is needed, or is none of the words that the property may be.
+    /// The property's value is not of the type that is needed, or is none of the words that the property may be. It does not fall back to a
+    /// default.
     #[error("{name} must be {expected}")]
     Type {
         /// Name of the property whose value does not fit.

@@ -212,7 +212,8 @@ impl ConnectionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The server threw an exception for this call; the connection lives on.
+    /// The server threw an exception for this call; the connection lives on. Whether the method had an effect before it threw is unknown:
+    /// [`may_have_run`](Self::may_have_run) is true.
     #[error(transparent)]
     Remote(#[from] RemoteException),
     /// The connection failed before the result came, or no connection could be made.

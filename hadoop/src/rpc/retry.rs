@@ -45,9 +45,9 @@ pub enum RetryPolicy {
 pub struct Attempt<'a> {
     /// The error that the try failed with, by which the rules tell whether the server may have executed the call.
     pub error: &'a CallError,
-    /// Number of tries of this call before this one, those at other servers included.
+    /// Number of tries of this call before this one, those at other servers included. 0 for the first try.
     pub retries: u32,
-    /// Number of changes to another server before this try.
+    /// Number of changes to another server before this try. 0 as long as the call has been at one server only.
     pub failovers: u32,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false,
     /// [`RetryPolicy::FailOver`] does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
@@ -57,7 +57,8 @@ pub struct Attempt<'a> {
     pub random: f64,
 }
 
-/// The thing to do after a failed try, as [`RetryPolicy::decide`] decides it.
+/// The thing to do after a failed try, as [`RetryPolicy::decide`] decides it. The caller carries it out: [`RetryPolicy::decide`] itself
+/// neither waits nor calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Give up, and give the error to the caller.

@@ -177,7 +177,8 @@ pub enum Event {
         /// How the stream is protected.
         qop: Qop,
     },
-    /// A call has ended, with its answer or an error.
+    /// A call has ended, with its answer or an error. Comes exactly once for each call that [`Connection::call`](super::Connection::call)
+    /// took, unless the call is cancelled.
     Reply {
         /// The number of the call's [`Request`].
         id: i32,

@@ -16,7 +16,8 @@ pub enum SaslError {
     /// offer, sends a message that only clients send, or does not end after 32 messages. The text says which.
     #[error("the server is out of step: {0}")]
     OutOfStep(&'static str),
-    /// The client has the credentials for none of the authentication methods that the server offers.
+    /// The client has the credentials for none of the authentication methods that the server offers. The server does not offer `SIMPLE`
+    /// either; with that offer the error is `SimpleRefused`.
     #[error("the server offers {offered}, and this client has {have}")]
     NoCommonMethod {
         /// The server's methods, in its order, separated by commas.

@@ -31,7 +31,8 @@ impl AuthMethod {
     }
 }
 
-/// The reaction of a client to a server that wants no authentication.
+/// The reaction of a client to a server that wants no authentication. Part of a [`SaslConfig`]; a [`Login`](crate::login::Login) takes it
+/// from `ipc.client.fallback-to-simple-auth-allowed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
     /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else

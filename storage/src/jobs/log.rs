@@ -65,7 +65,7 @@ impl FromStr for LogId {
 }
 
 /// The position of the next record in a job's log, as one leader knows it: job, log and the record's number. [`JobLogs::append`] needs it
-/// and returns the next one.
+/// and returns the next one. It is a copy of what was known, not a lock: if another record is there already, the append fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job whose facts the log records.
@@ -112,7 +112,7 @@ pub enum AppendError {
         /// The job whose log it is.
         job: JobId,
     },
-    /// The record cannot be encoded; nothing was written.
+    /// The record cannot be encoded; nothing was written. The same append fails again.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
         /// The job whose log it is.
@@ -214,7 +214,8 @@ impl JobLogs {
         }
     }
 
-    /// Returns the object store that the logs are in.
+    /// Returns the object store that the logs are in. The JobMaster also keeps the metadata of checkpoints there if no checkpoint directory
+    /// is configured.
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
     }

@@ -27,14 +27,15 @@ pub struct Writer {
 /// is forgotten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
-    /// The job exists and has this graph; always record 0.
+    /// The job exists and has this graph; always record 0. Its arguments and options are in it, but not the program, which is a blob.
     Graph(Arc<JobGraph>),
     /// The record's writer leads the job from here on (see [`JobLogs::take_over`](super::JobLogs::take_over)); appends of earlier leaders
     /// fail.
     Owner,
     /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record.
     Checkpoint(CheckpointPointer),
-    /// The job has ended with this result.
+    /// The job has ended with this result. No leader runs it again; it is shown until it is forgotten. Of several such records the first
+    /// counts.
     Result(Box<JobResultEntry>),
     /// The job is forgotten: no leader runs or shows it any more, and its objects may be deleted from here on, record 0 first.
     Removed,
@@ -65,7 +66,8 @@ pub struct JobResultEntry {
     pub details: Option<(String, u64)>,
 }
 
-/// One record of a job's log: a fact and the leader that states it.
+/// One record of a job's log: a fact and the leader that states it. One object of the store each, made by [`JobLogs`](super::JobLogs) for
+/// each append; the record's number is in the object's name only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// The job that the record is about.

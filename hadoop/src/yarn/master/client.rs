@@ -72,7 +72,8 @@ impl Default for AmRmOptions {
     }
 }
 
-/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`].
+/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`]. Not sent before that
+/// call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
     /// The application's own verdict on its success, shown in its report.

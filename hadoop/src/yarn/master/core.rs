@@ -18,7 +18,7 @@ const REQUESTS_MAX: usize = 10_000;
 /// found without asking the ResourceManager; no request was added. A refusal by the ResourceManager is a [`MasterEvent::Refused`] instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The number of open requests has reached its bound of 10,000.
+    /// The number of open requests has reached its bound of 10,000. Requests that were granted in full, taken back or refused do not count.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
     /// The request is for more containers than YARN can count (`i32::MAX`).
