@@ -47,7 +47,8 @@ const DEPTH_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
     /// The object store failed, with its own error; or a call of [`CheckpointDirectory::put_state`] or [`PartWriter`] took longer than 30 s
-    /// and a second for each 4 MiB, which is a [`StoreError::Unreachable`] made here.
+    /// and a second for each 4 MiB, which is a [`StoreError::Unreachable`] made here. (A store in S3 or HDFS itself gives up after 30 s,
+    /// however much is written.)
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. Only

@@ -126,8 +126,8 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes of a log file or of its checksum file are not of the expected format, or damaged; the text says what is
-    /// wrong.
+    /// The bytes of a log file or of its checksum file are not of the expected format, or damaged; the text says what is wrong. Also an
+    /// index that names far more logs than its size allows.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
     /// The log file was written for another application than the decoder's. Noticed of indexed files only.

@@ -36,10 +36,12 @@ impl PartWriter {
         Ok(in_time(bytes, &self.shown, self.writer.write(piece)).await?)
     }
 
-    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]).
+    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]). No checkpoint refers to it before metadata
+    /// with the handle is stored.
     ///
     /// # Errors
-    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part, in S3
+    /// and HDFS longer than 30 s. The part may be there all the same.
     pub async fn finish(self) -> Result<StateHandle, CheckpointError> {
         let bytes = self.writer.bytes();
         in_time(bytes, &self.shown, self.writer.finish()).await?;

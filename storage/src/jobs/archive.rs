@@ -42,10 +42,11 @@ impl DetailsStore {
         rmp_serde::to_vec_named(details).map(Into::into).map_err(|e| e.to_string())
     }
 
-    /// Stores encoded details under `name` (see [`archive_name`]), replacing earlier ones of that name.
+    /// Stores encoded details under `name` (see [`archive_name`]), replacing earlier ones of that name. Unlike appends to job logs, this
+    /// does not check the lease: the name keeps leaders apart.
     ///
     /// # Errors
-    /// Returns the object store's error.
+    /// Returns the object store's error; the details may be stored all the same.
     pub async fn put(self, name: String, details: bytes::Bytes) -> Result<(), StoreError> {
         self.objects.put(&name, details).await
     }

@@ -168,8 +168,8 @@ impl JobLogs {
 
     /// Creates the log of a new job, with its graph as record 0, and returns the position after it. `log` must be an id that was not used
     /// before, also not by a failed call of this. If the store fails, this tries once to withdraw the log again (it appends
-    /// [`JobFact::Removed`], then deletes both records): the submitter is told of a failure, so the next leader should not run the job. A
-    /// failure of that is not reported.
+    /// [`JobFact::Removed`], then deletes both records if record 0 is there): the submitter is told of a failure, so the next leader should
+    /// not run the job. A failure of that is not reported.
     ///
     /// # Errors
     /// Returns [`AppendError::Exists`] if a log of this job id has a record 0 (also if that job has ended); [`AppendError::LeaseOver`] if
@@ -285,7 +285,8 @@ impl JobLogs {
     /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner: earlier leaders can't
     /// append any more. For an ended, forgotten or unknown job nothing is written. A log of a running job whose records are all of sessions
     /// below `mark` (see [`JobLogs::newest_mark`]) is a ghost, which counts as no job; with `None` there are no such ghosts. Called by a
-    /// new Dispatcher for each job that [`JobLogs::list`] names.
+    /// new Dispatcher for each job that [`JobLogs::list`] names, and with `None` when a job id is submitted whose log was created after
+    /// that.
     ///
     /// # Errors
     /// Returns [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before each of 100
