@@ -31,11 +31,11 @@ use thiserror::Error;
 /// entry point finds them out; this crate only reads them, in [`worker_resource_spec`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots`
-    /// is `auto`.
+    /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots` is `auto`. For a YARN
+    /// container that is yet to be requested, the JobManager gives `yarn.containers.vcores`, or 1 if that is not set.
     pub cores: NonZeroU32,
-    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and
-    /// does not follow from other options, and the most that it may be set to. `None` on plain hosts.
+    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and does not follow
+    /// from other options, and the most that it may be set to. `None` on plain hosts, and for a container that is yet to be requested.
     pub memory_limit: Option<MemorySize>,
 }
 

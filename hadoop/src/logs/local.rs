@@ -69,7 +69,7 @@ enum State {
 
 /// Decodes one log out of a node's answer to `/ws/v1/node/containers/ID/logs/FILE`, a text with a head, the log and a foot. Parts of the
 /// log that are in HDFS already, and that the node adds, are left out. `NodeLogStream` gives it the answer's bytes; it reads nothing itself
-/// and keeps at most 64 KiB of the head.
+/// and keeps about 64 KiB of the head at most.
 #[derive(derive_more::Debug)]
 #[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {

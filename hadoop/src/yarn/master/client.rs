@@ -127,10 +127,10 @@ struct Shared {
 }
 
 impl AmRmClient {
-    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the
-    /// token for the scheduler), as they do in the container that YARN made for it. If the answer to a first try was
-    /// lost, the ApplicationMaster is registered already: this succeeds, but [`MasterEvent::Registered`] does not come,
-    /// and [`maximum`](Self::maximum) is empty.
+    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the token for the
+    /// scheduler), as they do in the container that YARN made for it. If the answer to a first try was lost, the ApplicationMaster is
+    /// registered already: this succeeds, but [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first
+    /// heartbeat goes out at once if containers are asked for by then, else after [`AmRmOptions::idle`].
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
@@ -250,10 +250,10 @@ impl AmRmClient {
         self.master().maximum().clone()
     }
 
-    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done.
-    /// YARN then ends the application with this result and stops its containers. The whole wait has no bound, each call
-    /// has that of `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the
-    /// heartbeats have stopped then all the same.
+    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done. YARN then ends the
+    /// application with this result and stops its containers. The whole wait has no bound, each call has that of
+    /// `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped then
+    /// all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The
