@@ -19,7 +19,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses.
+    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses. Returned by
+    /// `YarnClient::report`, `YarnClient::applications` and `Watch::next`; it is a copy that does not change later.
     pub struct ApplicationReport () {
         /// The application's id.
         optional message<ApplicationId> application_id = 1;

@@ -3,8 +3,8 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The id of an application: the ResourceManager's start time and a number since then. Shown as
-    /// `application_1570379089091_0019`. Values are ordered by `id`, then by `cluster_timestamp`.
+    /// The id of an application: the ResourceManager's start time and a number since then. Shown as `application_1570379089091_0019`.
+    /// Values are ordered by `id`, then by `cluster_timestamp`. Parsed from that text with `FromStr`. Fields that are not set count as 0.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
@@ -12,8 +12,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node
-    /// offers.
+    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node offers. Fields that
+    /// are not set count as 0.
     pub struct Resource (Eq) {
         /// Memory in mebibytes (MiB).
         optional int64 memory = 1;
@@ -91,8 +91,8 @@ messages! {
         required float value = 2;
     }
 
-    /// The id of a container: its attempt and a number. Shown as `container_e01_1570379089091_0019_01_000002`, where
-    /// `e01` counts the ResourceManager's restarts.
+    /// The id of a container: its attempt and a number. Shown as `container_e01_1570379089091_0019_01_000002`, where `e01` counts the
+    /// ResourceManager's restarts. Two ids of one container may differ in `app_id`, which messages may leave out.
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application of the container; not set by YARN, because the attempt's id holds it.
         optional message<ApplicationId> app_id = 1;

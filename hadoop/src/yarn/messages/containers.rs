@@ -7,8 +7,9 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The command, files, environment and tokens with which a NodeManager starts a container. Its `Debug` shows
-    /// neither tokens nor values of the environment.
+    /// The command, files, environment and tokens with which a NodeManager starts a container. Its `Debug` shows neither tokens nor values
+    /// of the environment. Made by `ContainerLaunchContext::of_command`; given to `NmClient::start`, or for the ApplicationMaster to
+    /// `YarnClient::submit`.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
         /// The files that the node fetches before the container starts.
@@ -130,8 +131,8 @@ messages! {
         optional string exposed_ports = 13;
     }
 
-    /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If
-    /// it is not started before its token expires, it is lost.
+    /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If it is not started
+    /// before its token expires, it is lost. `MasterEvent::Allocated` brings it, and `NmClient::start` starts it.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;
@@ -159,7 +160,8 @@ messages! {
     }
 
     /// The state of a container, or how it ended. A node reports it when asked, the ResourceManager once the container has ended. Part of
-    /// `AllocateResponse` and `GetContainerStatusesResponse`.
+    /// `AllocateResponse` and `GetContainerStatusesResponse`. Returned by `NmClient::status`; `Master` makes a `MasterEvent::Completed` of
+    /// the ResourceManager's.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;

@@ -39,8 +39,8 @@ messages! {
         repeated message<NodeAttribute> node_attributes = 15;
     }
 
-    /// The id of a NodeManager: its host and the port of the service by which it starts containers. Shown as
-    /// `host:port`.
+    /// The id of a NodeManager: its host and the port of the service by which it starts containers. Shown as `host:port`. `NmClient` calls
+    /// a node at this address.
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
         /// The host name under which the node has registered.
         optional string host = 1;
@@ -59,7 +59,8 @@ messages! {
         optional string attribute_value = 3;
     }
 
-    /// The name of a node attribute, with the prefix that says whether administrators or the node gave it.
+    /// The name of a node attribute, with the prefix that says whether administrators or the node gave it. Both together identify the
+    /// attribute.
     pub struct NodeAttributeKey (Eq) {
         /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];

@@ -6,7 +6,8 @@ use crate::proto::{enumerations, messages};
 
 messages! {
     /// The ResourceManager's report of a queue: capacities, state, applications and the queues below it. Capacities are parts of the parent
-    /// queue's, 0 to 1, unless a field says otherwise. Part of `GetQueueInfoResponse`.
+    /// queue's, 0 to 1, unless a field says otherwise. Part of `GetQueueInfoResponse`. Returned by `YarnClient::queue`, with all queues
+    /// below and without applications.
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
