@@ -3,8 +3,8 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The id of an application: the ResourceManager's start time and a number since then. Shown as `application_1570379089091_0019`.
-    /// Values are ordered by `id`, then by `cluster_timestamp`. Parsed from that text with `FromStr`. Fields that are not set count as 0.
+    /// The id of an application: the ResourceManager's start time and a number since then. Shown as, and parsed by `FromStr` from,
+    /// `application_1570379089091_0019`. Values are ordered by `id`, then by `cluster_timestamp`. Fields that are not set count as 0.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
