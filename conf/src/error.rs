@@ -27,8 +27,8 @@ pub enum ConfError {
         /// The fault found at `place`.
         why: String,
     },
-    /// The key belongs to no option of Flott. A key of Flink's that is known to have no meaning here is `Refused`
-    /// instead.
+    /// The key belongs to no option of Flott, nor to a family of options; an environment variable counts with the key that it sets. A key
+    /// of Flink's that is known to have no meaning here is `Refused` instead. Keys under `program.` are never unknown.
     #[error("unknown option '{key}' ({place}){}", nearest.as_ref().map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
     Unknown {
         /// Key as it was written, cut after 200 characters.
@@ -49,7 +49,8 @@ pub enum ConfError {
         /// Advice for users: the option to use instead, and the reason.
         instead: String,
     },
-    /// The option does not take the value: it has the wrong form, or lies outside of the option's bounds.
+    /// The option does not take the value: it has the wrong form, or lies outside of the option's bounds. Checked for each setting of every
+    /// layer, also for one that another layer overrides.
     #[error("option '{key}' ({place}): '{value}' is wrong, it takes {expected}")]
     Invalid {
         /// Key of the option, under its own name also where another accepted one was written.
@@ -61,8 +62,9 @@ pub enum ConfError {
         /// The values that the option takes, as a phrase that completes "it takes …".
         expected: String,
     },
-    /// One option is set twice in the file or in the environment, perhaps under two of its names. On a command line
-    /// the last setting counts and this error does not occur.
+    /// One option is set twice in the file or in the environment, perhaps under two of its names. Only `Options::load` and
+    /// `Options::from_yaml` report it. On a command line the last setting counts, and in a map the one under the option's own name: this
+    /// error does not occur there.
     #[error("option '{key}' is set twice: {first} and {second}")]
     Twice {
         /// Own key of the option that is set twice.
@@ -76,7 +78,7 @@ pub enum ConfError {
     /// programs; no function of this crate returns it.
     #[error("'{0}' is not KEY=VALUE")]
     NotAPair(String),
-    /// The library that merges the layers failed, which is a fault of Flott; holds its message.
+    /// The library that merges the layers failed, which is a fault of Flott; holds its message. No setting of a user leads to it.
     #[error("the configuration cannot be merged: {0}")]
     Merge(String),
 }

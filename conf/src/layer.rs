@@ -157,8 +157,8 @@ fn unknown(key: &str, place: &str) -> ConfError {
     }
 }
 
-/// Returns the candidate that is most like `text`, for "did you mean …?"; `None` if none is like it (a normalised
-/// Damerau-Levenshtein likeness above 0.6). Upper and lower case differ.
+/// Returns the candidate that is most like `text`, for "did you mean …?"; `None` if none is like it (a normalised Damerau-Levenshtein
+/// likeness above 0.6) or there are none. Of equally like ones the last is returned. Upper and lower case differ.
 pub fn nearest(
     text: &str,
     candidates: impl IntoIterator<Item = &'static str>,

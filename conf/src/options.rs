@@ -22,19 +22,19 @@ const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
 /// Prefixes of the options that a program's build depends on.
 const SHAPING: [&str; 2] = ["pipeline.", "execution.checkpointing."];
 
-/// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which
-/// overrides the file.
+/// The sources of a process's options, lowest layer first: a setting of the command line overrides the environment, which overrides the
+/// file. Made by [`LoadSources::from_process`], or by a test with values of its own; read by [`Options::load`].
 #[derive(Debug, Clone, Default)]
 pub struct LoadSources {
     /// Directory of `flott.yaml` (`--config-dir`). If `None`, the variable `FLOTT_CONF_DIR` names it; with neither no file
     /// is read.
     pub config_dir: Option<PathBuf>,
-    /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets
-    /// `rest.port`), except a few of the scripts and of Kubernetes; one that names no option is an error of [`Options::load`]. All
-    /// other variables are ignored.
+    /// Environment variables by name. Those that begin with `FLOTT_` set options (`FLOTT_REST_PORT` sets `rest.port`), except a few of the
+    /// scripts and of Kubernetes and all that begin with `FLOTT_INTERNAL_`; one that names no option is an error of [`Options::load`], and
+    /// so is one with an empty value if the option takes none. All other variables are ignored.
     pub env: BTreeMap<String, String>,
-    /// Settings of the command line as key and value: those of `-D key=value`, and `parallelism.default` from `-p`.
-    /// If an option is set twice, the later setting counts.
+    /// Settings of the command line as key (any accepted name of an option) and value: those of `-D key=value`, and `parallelism.default`
+    /// from `-p`. If an option is set twice, the later setting counts, also under two names.
     pub overrides: Vec<(String, String)>,
 }
 
@@ -64,8 +64,8 @@ struct Entry {
     place: String,
 }
 
-/// The options of a process: the settings with their places; immutable and cheap to clone. An option that is not set
-/// has its default.
+/// The options of a process or of a job: the settings as texts under their options' own names, each with the place where it was set;
+/// immutable and cheap to clone. An option that is not set has its default, which is not stored here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,

@@ -6,11 +6,13 @@ use model::{MemorySize, parse_duration, show_duration};
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 /// A type that the value of an option can have, with the conversions between a value and its text in a configuration.
+/// [`Options`](crate::Options) keep texts and parse them at each `get`; errors and the reference page use `kind`. Implemented for whole
+/// numbers, `f64`, `bool`, texts, paths, durations, amounts of memory, `Option` of any of these, and this crate's own types.
 pub trait OptionValue: Sized + 'static {
     /// Returns the values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;
-    /// Parses a value as it stands in a file, a variable or on the command line; `None` if the text is no value of
-    /// the type. Bounds of single options are not checked here.
+    /// Parses a value as it stands in a file, a variable or on the command line; `None` if the text is no value of the type. Blanks around
+    /// the value are ignored, except in texts and paths. Bounds of single options are not checked here.
     fn parse(text: &str) -> Option<Self>;
     /// Returns a text from which `OptionValue::parse` makes an equal value; `None` if the value means "not set".
     fn show(&self) -> Option<String>;
@@ -152,7 +154,8 @@ impl Ports {
     pub fn first(&self) -> u16 {
         self.iter().next().unwrap_or(0)
     }
-    /// Returns true if there is exactly one port to try, and it is not 0.
+    /// Returns true if there is exactly one port to try, and it is not 0; false for 0, for a range or list of several, and for one port
+    /// written twice.
     pub fn is_fixed(&self) -> bool {
         let mut ports = self.iter();
         ports.next().is_some_and(|port| port != 0) && ports.next().is_none()
@@ -200,9 +203,9 @@ impl OptionValue for Ports {
     }
 }
 
-/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names
-/// are module paths, with the levels `off`, `error`, `warn`, `info`, `debug` and `trace`. The default is `info`.
-/// Displays as it was written.
+/// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names are module paths, with
+/// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. The default is
+/// `info`. The value of `log.level`, before which the variable `RUST_LOG` goes. Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);

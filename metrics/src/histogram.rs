@@ -26,8 +26,9 @@ struct Inner {
     max: AtomicU64,
 }
 
-/// The summary of all values that a [`Histogram`] has recorded since it was made. Every field is zero before the first value.
-/// Percentiles are at most 1/16 too high.
+/// The summary of all values that a [`Histogram`] has recorded since it was made, not only of recent ones; made by `Histogram::summary` for
+/// each snapshot of the registry. Every field is zero before the first value. Percentiles are at most 1/16 too high, never too low, and
+/// exact for values below 16.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct HistogramSummary {
     /// Number of values that were recorded since the histogram was made.
@@ -70,7 +71,8 @@ impl Histogram {
         inner.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// Computes the summary of the values recorded so far; nothing is reset.
+    /// Computes the summary of the values recorded so far; nothing is reset. A value that another thread records meanwhile may be in only
+    /// some of its fields.
     pub fn summary(&self) -> HistogramSummary {
         let inner = &self.0;
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);

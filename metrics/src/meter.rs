@@ -41,8 +41,8 @@ impl Meter {
     pub fn count(&self) -> u64 {
         self.0.count.load(Ordering::Relaxed)
     }
-    /// Returns the events per second over the ticks of about the last minute (at most 64 ticks); 0 before the first tick.
-    /// Events since the last tick do not count yet.
+    /// Returns the events per second over the ticks of about the last minute (the newest ticks that together last 60 s, at most 64 of
+    /// them); 0 before the first tick. Events since the last tick do not count yet.
     pub fn per_second(&self) -> f64 {
         let past = self.past();
         let events: u64 = past.samples.iter().map(|(n, _)| n).sum();

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// A metric that is a count, which only grows, beginning at 0. Clones count together.
+/// A metric that is a count, which only grows, beginning at 0. Clones count together. Nothing is kept of when it grew; for a rate see
+/// `Meter`.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
@@ -30,7 +31,8 @@ impl Counter {
     }
 }
 
-/// A metric that is a value set by the program, which may go up and down, beginning at 0. Clones share it.
+/// A metric that is a value set by the program, which may go up and down and be fractional, beginning at 0. Clones share it. For a value
+/// that is computed at each snapshot see `Scope::gauge_of`.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicU64>);
 
@@ -56,8 +58,8 @@ enum Metric {
     Histogram(Histogram),
 }
 
-/// All metrics of a process by name. Clones are the same registry. Each process makes its own; there is no global
-/// one.
+/// All metrics of a process by name, without history and without units: the component that makes a metric chooses both name and unit. Read
+/// by the metrics of REST through `Registry::snapshot`. Clones are the same registry. Each process makes its own; there is no global one.
 #[derive(Clone, Default)]
 pub struct Registry(Arc<RwLock<BTreeMap<String, Metric>>>);
 
@@ -93,8 +95,9 @@ impl Registry {
         values
     }
 
-    /// Updates the rates of all meters; `elapsed` is the time since the last call, by the caller's monotonic clock.
-    /// To be called every few seconds: rates do not change otherwise.
+    /// Updates the rates of all meters; `elapsed` is the time since the last call, by the caller's monotonic clock. The process calls it
+    /// every few seconds: rates do not change otherwise. A meter that was registered in between counts as if it had been there for all of
+    /// `elapsed`. Counters, gauges and histograms do not change.
     pub fn tick(&self, elapsed: Duration) {
         for metric in self.read().values() {
             if let Metric::Meter(meter) = metric {
@@ -103,8 +106,9 @@ impl Registry {
         }
     }
 
-    /// Removes every metric whose name begins with the text `prefix` (`job.1` also takes `job.10.…`), for instance those of a task that has
-    /// ended. Handles to them still count, but no snapshot shows them. Does nothing if there is none.
+    /// Removes every metric whose name begins with the text `prefix` (`job.1` also takes `job.10.…`, an empty one takes all), for instance
+    /// those of a task that has ended. Handles to them still count, but no snapshot shows them, and their rates no longer change; a later
+    /// call for the same name registers a new metric that begins at 0. Does nothing if there is none.
     pub fn remove(&self, prefix: &str) {
         self.write().retain(|name, _| !name.starts_with(prefix));
     }
@@ -198,8 +202,8 @@ impl Scope {
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
-    /// Registers a gauge whose value is what `read` returns at each snapshot, on the snapshot's thread. Replaces any
-    /// metric of this name.
+    /// Registers a gauge whose value is what `read` returns at each snapshot, on the snapshot's thread and without a lock of the registry
+    /// held. Replaces any metric of this name. `read` is kept until the metric is removed or replaced.
     pub fn gauge_of(&self, name: &str, read: impl Fn() -> f64 + Send + Sync + 'static) {
         let metric = Metric::Read(Arc::new(read));
         self.registry.write().insert(self.full(name), metric);

@@ -46,16 +46,18 @@ const DEPTH_MAX: usize = 64;
 /// The reason why a checkpoint or savepoint, or the state in it, could not be stored, copied or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointError {
-    /// The object store failed, with its own error, or did not store a state within 30 s and a second for each 4 MiB, which is a
-    /// [`StoreError::Unreachable`] made here.
+    /// The object store failed, with its own error; or a call of [`CheckpointDirectory::put_state`] or [`PartWriter`] took longer than 30 s
+    /// and a second for each 4 MiB, which is a [`StoreError::Unreachable`] made here. (A store in S3 or HDFS itself gives up after 30 s,
+    /// however much is written.)
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. The names
-    /// of two JobMasters differ, so this is a fault of the runtime.
+    /// The object of this place (store and name) has other content than the metadata to be stored, and was not replaced. Only
+    /// [`CheckpointDirectory::put_metadata`] reports it. The names of two JobMasters differ, so this is a fault of the runtime.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// The object at this place (store and name), with metadata or with state to which a checkpoint refers, does not exist or is not in
-    /// this directory.
+    /// The object at this place (store and name) or URI, with metadata or with state to which a checkpoint refers, does not exist, or
+    /// neither does its local folder. [`CheckpointDirectory::read`] also reports it for every URI, whether its object exists or not, and
+    /// [`CheckpointDirectory::check_objects`] for a name that is not in the given listing.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
@@ -78,7 +80,8 @@ pub enum CheckpointError {
     /// the text names the path and the reason. Only [`StateReader::snapshot`](crate::state_reader::StateReader::snapshot) reports it.
     #[error("{0}")]
     NoSnapshot(String),
-    /// The metadata cannot be encoded or decoded, or refers to objects outside of its snapshot.
+    /// The metadata cannot be encoded (reported before anything of it is written); or metadata that was read cannot be decoded; or it
+    /// refers to objects outside of its snapshot, which only [`StateReader::snapshot`](crate::state_reader::StateReader::snapshot) checks.
     #[error("{name} is not a checkpoint of a version that this program knows: {why}")]
     Metadata {
         /// Name of the object in its store.
@@ -89,23 +92,26 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// Returns true if an object is missing, damaged or not decodable by the store's own answer: trying again is useless, and the job
-    /// has to restore another checkpoint. False for a store that does not answer or refuses access: the state may still be there.
+    /// Returns true for `Missing`, `Metadata` and [`StoreError::Corrupt`]: an object is missing, damaged or not decodable by the store's
+    /// own answer, so trying again is useless, and the job has to restore another checkpoint. False for all other errors, such as a store
+    /// that does not answer or refuses access: the state may still be there.
     pub fn is_lost(&self) -> bool {
         use StoreError::Corrupt;
         matches!(self, Self::Missing(_) | Self::Metadata { .. } | Self::Store(Corrupt { .. }))
     }
 
-    /// Returns true if the same call may succeed later: the store did not answer, or failed for an unknown reason. A write that
-    /// failed so may have been done all the same.
+    /// Returns true for [`StoreError::Unreachable`] and [`StoreError::Io`], after which callers repeat the call: the store did not answer,
+    /// or failed for an unknown reason. A write that failed so may have been done all the same. False for all other errors, also for a full
+    /// disk and for `Late`.
     pub fn may_pass(&self) -> bool {
         use StoreError::{Io, Unreachable};
         matches!(self, Self::Store(Unreachable { .. } | Io { .. }))
     }
 }
 
-/// The directory (in an object store) in which a JobMaster and its tasks store checkpoints: objects with state, and one object with
-/// metadata for each checkpoint. Names of objects are relative to the directory. Clones share it.
+/// The directory (in an object store) in which a JobMaster and its job's program hosts (the processes that run tasks) store checkpoints:
+/// objects with state, and one object with metadata for each checkpoint. Names of objects are relative to the directory and begin with the
+/// job's id. The value holds only the store and the directory's name in it; clones share the store.
 #[derive(Clone, derive_more::Debug)]
 #[debug("CheckpointDirectory({}/{})", self.objects.location(), self.prefix)]
 pub struct CheckpointDirectory {
@@ -145,9 +151,10 @@ impl CheckpointDirectory {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
-    /// Writes the job's mark, an empty object, into the directory. TaskManagers look for it by [`Self::is_shared`], to see that the
-    /// path means the JobMaster's directory on their machine too. Writes nothing if the mark is there, so that a JobMaster can take a
-    /// job over while the disk is full.
+    /// Writes the job's mark, the empty object `<job>/_shared`, into the directory. A JobMaster calls this before its job starts, if the
+    /// directory is configured; TaskManagers' program hosts look for the mark by [`Self::is_shared`], to see that the path means the
+    /// JobMaster's directory on their machine too. Writes nothing if the mark is there, so that a JobMaster can take a job over while the
+    /// disk is full. The mark stays until [`Self::delete_others`].
     ///
     /// # Errors
     /// Returns the store's error.
@@ -158,8 +165,8 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Returns true if this directory has the mark that the job's JobMaster wrote by [`Self::mark_shared`]; false (no JobMaster has
-    /// marked it) means to a TaskManager that the path is another directory on its machine.
+    /// Returns true if this directory has the mark that the job's JobMaster wrote by [`Self::mark_shared`]. False (no JobMaster has marked
+    /// it) means to a program host that the path is another directory on its machine: it runs no task of the job then.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -168,11 +175,13 @@ impl CheckpointDirectory {
     }
 
     /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle
-    /// ([`StateHandle::Object`]). The object's name is made of job, checkpoint, attempt and operator, so no other attempt uses it; a
-    /// repeated call replaces the object.
+    /// ([`StateHandle::Object`]) once the object is durable. The object's name is made of job, checkpoint, attempt and operator, so no
+    /// other attempt uses it; a repeated call replaces the object. Program hosts call this for state that is too large to be inline and was
+    /// not uploaded in parts. No checkpoint refers to the object before its metadata is stored.
     ///
     /// # Errors
-    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and one more second per 4 MiB.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and one more second per 4 MiB: the object may be
+    /// stored all the same.
     pub async fn put_state(
         &self,
         job: JobId,
@@ -207,9 +216,10 @@ impl CheckpointDirectory {
         Ok(StateHandle::Object { name, bytes })
     }
 
-    /// Deletes the parts with the numbers 0 to `parts` (exclusive) that were begun by [`Self::begin_part`] with the
-    /// same arguments: no checkpoint will refer to them. Best effort within 30 s: failures are logged, and what stays
-    /// is deleted once a newer checkpoint is complete.
+    /// Deletes the parts with the numbers 0 to `parts` (exclusive) that were begun by [`Self::begin_part`] with the same arguments; parts
+    /// that do not exist are skipped. A program host calls this when the upload failed or was given up: no checkpoint will refer to them.
+    /// Best effort within 30 s, without an error: failures are logged at debug level, and what stays is deleted once a newer checkpoint is
+    /// complete.
     pub async fn delete_parts(
         &self,
         job: JobId,
@@ -251,8 +261,9 @@ impl CheckpointDirectory {
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
     }
 
-    /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is
-    /// never replaced; a repeated call with the same metadata succeeds.
+    /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is never replaced;
+    /// a repeated call with the same metadata succeeds. Returns once the object is durable. The JobMaster calls this before it records the
+    /// checkpoint's pointer in the job's log; without that the checkpoint is never restored.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if
@@ -287,8 +298,8 @@ impl CheckpointDirectory {
         decode(&bytes).map_err(|why| CheckpointError::Metadata { name: self.shown(name), why })
     }
 
-    /// Lists the names, relative to the directory, of all objects of a job, whichever checkpoint or JobMaster they
-    /// are of.
+    /// Lists the names, relative to the directory, of all objects of a job, whichever checkpoint or JobMaster they are of. Names of objects
+    /// of other kinds in the job's folder are among them. Empty for an unknown job.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -329,13 +340,14 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`: what earlier
-    /// checkpoints left, with what is left of writes that were cut off there. The pointer of `checkpoint` must be in the job's log, and
-    /// `keep` must contain the names of all objects of complete checkpoints that may still be restored. The call is then safe even if it
-    /// takes effect after another JobMaster has taken the job over (see the module).
+    /// Deletes the objects of a job's checkpoints with numbers below `checkpoint` except those in `keep`, then what is left there of writes
+    /// that were cut off, and the folders that are empty then. The JobMaster calls this to remove what earlier checkpoints left. The
+    /// pointer of `checkpoint` must be in the job's log, and `keep` must contain the names of all objects of complete checkpoints that may
+    /// still be restored. The call is then safe even if it takes effect after another JobMaster has taken the job over (see the module).
+    /// The job's mark and what is not in a folder `chk-<number>` stay.
     ///
     /// # Errors
-    /// Returns the store's error; objects that were deleted before it stay deleted.
+    /// Returns the store's error; objects that were deleted before it stay deleted, and a later call deletes the rest.
     pub async fn delete_below(
         &self,
         job: JobId,
@@ -349,9 +361,10 @@ impl CheckpointDirectory {
         self.sweep(&prefix, move |folder| below(&format!("{folder}/"))).await
     }
 
-    /// Deletes all objects of a job's checkpoints, except those whose names are in `keep`, the job's mark, and what is left of writes
-    /// that were cut off. Whatever else is in the job's folder stays, such as a savepoint that a user has put there. The job's end must
-    /// be in its log: otherwise a later JobMaster that runs the job would lose its checkpoints.
+    /// Deletes all objects of a job's checkpoints except those whose names are in `keep`; also the job's mark, what is left of writes that
+    /// were cut off, and folders that are empty then. Whatever else is in the job's folder stays, such as a savepoint that a user has put
+    /// there. The JobMaster calls this when the job has ended. The job's end must be in its log: otherwise a later JobMaster that runs the
+    /// job would lose its checkpoints.
     ///
     /// # Errors
     /// Returns the store's error; objects that were deleted before it stay deleted.

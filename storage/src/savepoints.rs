@@ -19,7 +19,9 @@ pub fn folder_name(job: JobId, random: u64) -> String {
     format!("savepoint-{}-{:012x}", job.get(..6).unwrap_or(&job), random & 0xffff_ffff_ffff)
 }
 
-/// The folder of one savepoint, which contains all of its objects and can be moved.
+/// The folder of one savepoint, below the target directory that the user named; once written it contains copies of all objects of one
+/// checkpoint and the metadata `_metadata`, and can be moved. The JobMaster writes it; [`StateReader`] reads it. The value holds only the
+/// store and the folder's name.
 #[derive(Debug, Clone)]
 pub struct SavepointFolder(CheckpointDirectory);
 
@@ -29,13 +31,14 @@ impl SavepointFolder {
         Self(CheckpointDirectory::below(objects, name.as_ref()))
     }
 
-    /// Copies the objects of a checkpoint, which `from` reads, into the folder, one by one, then writes the metadata: a folder with
-    /// metadata is complete. After a failure the copies are deleted again (best effort, 30 s), unless the metadata may have been
-    /// written: a write whose answer is missing may take effect at any time, and a folder with metadata must have all objects.
+    /// Copies the objects of a checkpoint, which `from` reads, into the folder, one by one, each whole through memory, then writes the
+    /// metadata: a folder with metadata is complete. Objects of the same names are replaced. Returns once the metadata is durable. After a
+    /// failure the copies are deleted again (best effort, at most 30 s longer), unless the metadata may have been written: a write whose
+    /// answer is missing may take effect at any time, and a folder with metadata must have all objects. The checkpoint stays as it is.
     ///
     /// # Errors
-    /// Returns the store's error, the errors of [`StateReader::read`] for an object that cannot be read, [`CheckpointError::Late`]
-    /// after the time `within`, or [`CheckpointError::Metadata`] if the metadata can't be encoded.
+    /// Returns the store's error, the errors of [`StateReader::read`] for an object that cannot be read, [`CheckpointError::Late`] after
+    /// the time `within` (for copies and metadata together), or [`CheckpointError::Metadata`] if the metadata can't be encoded.
     pub async fn write(
         &self,
         from: &StateReader,

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const INLINE_MAX: usize = 5 << 20;
 
 /// Reads the state of one job, wherever its handles say that it is: in the handle itself, in the job's checkpoint directory, or in the
-/// snapshot that the job was started from. The store of each folder is opened once; clones share them.
+/// snapshot that the job was started from. JobMasters and program hosts have one per job; the Dispatcher makes one to read or delete a
+/// snapshot. The store of each folder is opened once and stays open; clones share the stores.
 #[derive(Clone, derive_more::Debug)]
 #[debug("StateReader({:?})", self.directory)]
 pub struct StateReader {
@@ -113,12 +114,14 @@ impl StateReader {
     }
 
     /// Deletes a snapshot: the objects in its folder first, then its metadata. Objects in the folders of other, older checkpoints stay,
-    /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted,
-    /// another call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty
-    /// then goes too, even if the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint.
+    /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted, another
+    /// call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty then goes too,
+    /// even if the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint. Does not check that
+    /// nobody uses the snapshot, nor that it is still the one that was read.
     ///
     /// # Errors
-    /// Returns the store's error; what was deleted before it stays deleted.
+    /// Returns the store's error, [`StoreError::NotFound`] if a local folder that this reader has not opened yet is gone; what was deleted
+    /// before it stays deleted. An object that is gone already is no error.
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let folder = parent(&snapshot.uri);
         let local = resolved_path(folder).await;

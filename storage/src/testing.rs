@@ -16,7 +16,8 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// An object store for tests without `await`: each call blocks the calling thread until the wrapped store has answered, see [`wait`].
+/// An object store for tests without `await`: each call blocks the calling thread until the wrapped store has answered, on a new runtime of
+/// its own (see [`wait`]), and panics inside of another async runtime. Clones use the same store.
 #[derive(Debug, Clone)]
 pub struct Blocking(pub Arc<dyn ObjectStore>);
 

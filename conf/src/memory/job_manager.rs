@@ -15,13 +15,13 @@ static JM_OVERHEAD: OverheadOptions = OverheadOptions {
     fraction: &jobmanager::OVERHEAD_FRACTION,
 };
 
-/// Divides the memory of a JobManager with these options into its parts. `limit` is the memory limit of its container
-/// (`None` on plain hosts): it stands for the process's memory where that is neither set nor follows from its parts,
-/// and a set one must not exceed it. Looks at nothing on the machine itself.
+/// Divides the memory of a JobManager with these options into its parts. `limit` is the memory limit of its container in bytes (`None` on
+/// plain hosts): it stands for the process's memory where that is neither set nor follows from its parts, and
+/// `jobmanager.memory.process.size` must not be set above it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or contradict each other, or the
-/// total is above `limit`.
+/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or the overhead's bounds or contradict each
+/// other, or `jobmanager.memory.process.size` is above `limit`.
 pub fn job_manager_memory(
     options: &Options,
     limit: Option<MemorySize>,

@@ -27,19 +27,20 @@ use model::MemorySize;
 use std::{fmt, num::NonZeroU32};
 use thiserror::Error;
 
-/// The facts about a machine that a TaskManager's memory and slots depend on.
+/// The facts about a machine, or about a container that is to be requested, that a TaskManager's memory and slots depend on. The process's
+/// entry point finds them out; this crate only reads them, in [`worker_resource_spec`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots`
-    /// is `auto`.
+    /// Number of processor cores that the process may use: the number of slots where `taskmanager.numberOfTaskSlots` is `auto`. For a YARN
+    /// container that is yet to be requested, the JobManager gives `yarn.containers.vcores`, or 1 if that is not set.
     pub cores: NonZeroU32,
-    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and
-    /// does not follow from other options, and the most that it may be set to. `None` on plain hosts.
+    /// Memory limit of the container in bytes: the process's memory if `taskmanager.memory.process.size` is not set and does not follow
+    /// from other options, and the most that it may be set to. `None` on plain hosts, and for a container that is yet to be requested.
     pub memory_limit: Option<MemorySize>,
 }
 
-/// The parts of the memory of a TaskManager and its program hosts (the processes that run jobs' code) together, in
-/// bytes; `total` is their sum.
+/// The parts of the memory of a TaskManager and its program hosts (the processes that run jobs' code) together, in bytes; `total` is their
+/// sum. Made by [`task_manager_memory`] and [`task_manager_memory_for`]: a plan by the options, not a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -80,8 +81,8 @@ impl fmt::Display for TaskManagerMemory {
     }
 }
 
-/// The parts of the memory of a JobManager and its program hosts (the processes that run jobs' code) together, in
-/// bytes; `total` is their sum.
+/// The parts of the memory of a JobManager and its program hosts (the processes that run jobs' code) together, in bytes; `total` is their
+/// sum. Made by [`job_manager_memory`]: a plan by the options, not a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -112,8 +113,8 @@ impl fmt::Display for JobManagerMemory {
 /// it; no such process is started then. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// A configured total, or the container's limit in its place, is smaller than the sum of the parts that must fit
-    /// into it.
+    /// A total (the configured one, or where none is set the container's limit or the default) is smaller than the sum of the parts that
+    /// must fit into it, of which some have a minimum: the overhead, network memory, and 1 MiB of memory for user code or jobs.
     #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
         /// Key of the option of the total, `….memory.process.size` or `….memory.flink.size`.
@@ -144,7 +145,8 @@ pub enum MemoryError {
         /// Largest amount allowed, the option `….max`.
         max: MemorySize,
     },
-    /// The configured minimum of a part (options `….min` and `….max`) is above its maximum.
+    /// The configured minimum of a part (options `….min` and `….max`) is above its maximum; parts with such options are the overhead and a
+    /// TaskManager's network memory.
     #[error("{part}.min ({min}) is above {part}.max ({max})")]
     EmptyRange {
         /// Prefix of both options, such as `taskmanager.memory.network`.
@@ -163,7 +165,8 @@ pub enum MemoryError {
         /// Amount that is configured.
         given: MemorySize,
     },
-    /// The configured total of the process is more than the memory limit (cgroup) of the container that it runs in.
+    /// The option `….memory.process.size` is set to more than the memory limit (cgroup) of the container that the process runs in. A total
+    /// that follows from other options is not compared with the limit, and without a limit this does not occur.
     #[error("{option} of {given} is more than the container's limit of {limit}")]
     AboveLimit {
         /// Key of the option that sets the total, `….memory.process.size`.

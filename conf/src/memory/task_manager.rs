@@ -14,13 +14,13 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
     max: &tm::OVERHEAD_MAX,
     fraction: &tm::OVERHEAD_FRACTION,
 };
-/// Divides the memory of a TaskManager with these options into its parts. `limit` is the memory limit of its
-/// container (`None` on plain hosts): it stands for the process's memory where that is neither set nor follows from
-/// its parts, and a set one must not exceed it. Looks at nothing on the machine itself.
+/// Divides the memory of a TaskManager with these options into its parts. `limit` is the memory limit of its container in bytes (`None` on
+/// plain hosts): it stands for the process's memory where that is neither set nor follows from its parts, and
+/// `taskmanager.memory.process.size` must not be set above it. Looks at nothing on the machine itself.
 ///
 /// # Errors
-/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each
-/// other, or the total is above `limit`.
+/// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each other, or
+/// `taskmanager.memory.process.size` is above `limit`.
 pub fn task_manager_memory(
     options: &Options,
     limit: Option<MemorySize>,
@@ -84,12 +84,13 @@ fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMem
     Ok(TaskManagerMemory { overhead, ..parts })
 }
 
-/// Returns the resources that a TaskManager with these options offers to the ResourceManager: its memory parts, its
-/// slots, its cores (as many as slots unless `taskmanager.cpu.cores` is set), and its external resources.
+/// Returns the resources that a TaskManager with these options offers to the ResourceManager: its memory parts without framework and
+/// overhead, its slots, its cores in thousandths (as many cores as slots unless `taskmanager.cpu.cores` is set), and its external
+/// resources.
 ///
 /// # Errors
-/// Returns `MemoryError` if an amount of memory is above 1 PiB, the parts of the memory do not fit into their total or bounds or
-/// contradict each other, or the total is above the machine's memory limit.
+/// Returns `MemoryError` if an amount of memory is above 1 PiB, the parts of the memory do not fit into their total or bounds or contradict
+/// each other, or `taskmanager.memory.process.size` is above the machine's memory limit.
 pub fn worker_resource_spec(
     options: &Options,
     machine: &Machine,

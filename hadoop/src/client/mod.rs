@@ -47,8 +47,9 @@ pub enum Auth {
     Sasl(Box<SaslConfig>),
 }
 
-/// A server, the protocol to speak there, and the user to speak as. Calls of one client to targets that agree in these,
-/// with the same token and Kerberos principal, share a connection.
+/// A server, the protocol to speak there, and the user to speak as: what a call needs besides method and request. Made by
+/// [`Login::target`](crate::login::Login::target). Calls of one client to targets that agree in these, with the same token and Kerberos
+/// principal, share a connection.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Host of the server, as a name or an address.
@@ -125,8 +126,9 @@ struct Handle {
     generation: u64,
 }
 
-/// A client of any number of servers of Hadoop RPC, which makes connections as calls need them. Clones share their
-/// connections; when the last clone is dropped, they close once their calls have ended.
+/// A client of any number of servers of Hadoop RPC, which makes connections as calls need them: one for each server, protocol, user and
+/// credential, each served by a task of the tokio runtime that made the first call on it. Makes no second try of a call: a [`Proxy`] does.
+/// Clones share their connections; when the last clone is dropped, they close once their calls have ended.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -307,7 +309,8 @@ impl Client {
         }
     }
 
-    /// Returns the number of connections of this client and its clones that are open or being made.
+    /// Returns the number of connections of this client and its clones that are open or being made, idle ones included; a diagnostic value
+    /// that may be old when it is returned.
     #[must_use]
     pub fn connections(&self) -> usize {
         let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,8 +17,8 @@ pub struct Options {
     /// Pause before each of the `connect_retries`, varied at random by half up or down
     /// (`ipc.client.connect.retry.interval`; 1 s).
     pub connect_backoff: Duration,
-    /// Maximum time of authentication on a new connection, which is closed after it. [`Options::from_conf`] always sets
-    /// 60 s.
+    /// Maximum time of authentication on a new connection, which is closed after it: its calls fail with
+    /// [`ConnectionError::SetupTimeout`](crate::rpc::ConnectionError::SetupTimeout). [`Options::from_conf`] always sets 60 s.
     pub setup_timeout: Duration,
     /// Number of further tries to authenticate by Kerberos before the connection fails, each with the newest tickets
     /// and on a connection of its own (`ipc.client.connect.max.retries.on.sasl`; 5, as in earlier versions of Hadoop,

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 /// whether a policy with failover may repeat the call where the server may have executed it; a fixed one repeats it in any case.
 #[derive(Debug, Clone, Copy)]
 pub struct CallOptions {
-    /// Maximum time of the call with all its tries and pauses. `None`: as long as the proxy's retry policy goes on.
+    /// Maximum time of the call with all its tries and pauses, counted from the call. `None`: as long as the proxy's retry policy goes on,
+    /// which may be for ever.
     pub deadline: Option<Duration>,
     /// Maximum time of one try, after which the retry policy decides what comes next; `None`: the client's `call_timeout`.
     pub attempt: Option<Duration>,
@@ -31,8 +32,9 @@ impl Default for CallOptions {
     }
 }
 
-/// A client of the servers of one service of which one is active, such as a cluster's ResourceManagers. Calls go to the
-/// active one, and are tried again as a policy says; the proxy remembers across calls which server it asks first.
+/// A client of the servers of one service of which one is active, such as a cluster's ResourceManagers. Calls go to the active one, and are
+/// tried again as a policy says; the proxy remembers across calls which server it asks first. It finds out which one is active only by
+/// calling: from one that is not, or does not answer, it turns to the next.
 #[derive(Debug)]
 pub struct Proxy {
     client: Client,
@@ -62,7 +64,7 @@ impl Proxy {
         Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the server that the next call asks first; `None` if the proxy has no servers.
+    /// Returns the server that the next call asks first; `None` if the proxy has no servers. Calls that run already may be at another one.
     #[must_use]
     pub fn current(&self) -> Option<Target> {
         let count = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,14 +81,14 @@ impl Proxy {
         }
     }
 
-    /// Calls the current server, tries again there or at the next one as the policy says, and decodes the answer. A
-    /// change to another server counts for all later calls. Each repetition keeps the call's number and is logged at
-    /// info.
+    /// Calls the current server, tries again there or at the next one as the policy says, and decodes the answer. A change to another
+    /// server counts for all later calls. Each repetition keeps the call's number and is logged at info. Dropping the future gives the call
+    /// up; the server may carry it out all the same.
     ///
     /// # Errors
-    /// Fails with the error of the last try, at once where the pause before the next would end after the overall deadline.
-    /// If the overall deadline left the last try less than its full time and its request was never sent, the error of the
-    /// try before it is returned.
+    /// Fails with the error of the last try, at once where the pause before the next would end after the overall deadline. If the overall
+    /// deadline left the last try less than its full time and its request was never sent, the error of the try before it is returned. An
+    /// answer that cannot be decoded ([`CallError::Undecodable`]) is not tried again.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         method: &str,

@@ -15,8 +15,8 @@ pub enum ConfError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// A configuration's text is not well-formed XML, has a DTD, or is no Hadoop configuration; or it includes a file by an
-    /// inclusion without `href`, or where [`NoIncludes`](super::NoIncludes) forbids it.
+    /// A configuration's text is not well-formed XML, has a DTD or more than 1,048,576 XML nodes, or is no Hadoop configuration; or it
+    /// includes a file by an inclusion without `href`, or where [`NoIncludes`](super::NoIncludes) forbids it.
     #[error("{resource}: {reason}")]
     Xml {
         /// The file or resource.
@@ -24,7 +24,7 @@ pub enum ConfError {
         /// The mistake, with line and column where they are known.
         reason: String,
     },
-    /// Files include each other more than 16 levels deep, perhaps without end.
+    /// Files include each other more than 16 levels deep, perhaps without end. A `<fallback>` does not help here.
     #[error("{resource}: more than {max} levels of included files")]
     Includes {
         /// The file whose inclusion was refused, as the inclusion's `href` spells it.
@@ -47,7 +47,8 @@ pub enum ConfError {
         /// Name of the property whose value was asked for.
         name: String,
     },
-    /// The property's value is not of the type that is needed, or is none of the words that the property may be.
+    /// The property's value is not of the type that is needed, or is none of the words that the property may be. It does not fall back to a
+    /// default.
     #[error("{name} must be {expected}")]
     Type {
         /// Name of the property whose value does not fit.

@@ -11,8 +11,8 @@ pub(crate) const BYTES_MAX: usize = 16 << 20;
 /// XML nodes of one resource.
 const NODES_MAX: u32 = 1 << 20;
 
-/// One `<property>` as a configuration resource declares it, before `${…}` are expanded. `Debug` shows its name, never
-/// its value, which may be a password.
+/// One `<property>` as a configuration resource declares it, before `${…}` are expanded. `Debug` shows its name, never its value, which may
+/// be a password. Made by [`parse`]; `Configuration::add_xml` decides which of several counts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Declared {
     /// Name of the property, such as `dfs.nameservices`, as the resource spells it, without white space around it; never
@@ -38,7 +38,8 @@ impl std::fmt::Debug for Declared {
     }
 }
 
-/// Opens the resources that a configuration includes by `<include href="…">`; [`parse`] calls it for each.
+/// Opens the resources that a configuration includes by `<include href="…">`; [`parse`] calls it for each, also for those inside included
+/// ones. Given by the caller of `Configuration::add_xml`; files of a configuration directory are read with [`FileIncludes`].
 pub trait Includes {
     /// Returns the name and the text of the resource that `href` means inside the resource named `from`.
     ///

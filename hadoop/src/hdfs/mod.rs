@@ -60,8 +60,9 @@ pub fn uri_of(token: &Token) -> Option<String> {
     is_one.then(|| format!("hdfs://{}", service.strip_prefix("ha-hdfs:").unwrap_or(service)))
 }
 
-/// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's
-/// processes authenticate there.
+/// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's processes
+/// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers). The
+/// tokens are returned, not kept.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,

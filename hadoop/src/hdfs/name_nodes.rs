@@ -5,7 +5,7 @@ use crate::conf::{ConfError, Configuration};
 /// The port of a NameNode that says none.
 const DEFAULT_PORT: u16 = 8020;
 
-/// The address at which clients call a NameNode of HDFS.
+/// The address at which clients call a NameNode of HDFS. Part of a [`FileSystem`]; nobody has looked whether it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameNode {
     /// Host name or address, from the configuration or a URI.
@@ -14,7 +14,7 @@ pub struct NameNode {
     pub port: u16,
 }
 
-/// A file system of HDFS and its NameNodes, as the configuration describes them.
+/// A file system of HDFS and its NameNodes, as the configuration describes them. Made by [`FileSystem::from_conf`]; holds no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     /// The URI without a path: `hdfs://name` or `hdfs://host:port`.

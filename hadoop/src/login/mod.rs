@@ -147,8 +147,9 @@ impl Security {
     }
 }
 
-/// A user of Hadoop, as whom servers are called: a name, tokens, and perhaps Kerberos tickets, which are renewed while
-/// a clone lives. Clones are the same user with the same tokens.
+/// A user of Hadoop, as whom servers are called: a name, tokens, and perhaps Kerberos tickets, which a task of the runtime renews while a
+/// clone lives; with what the configuration says about security when it was made. It has no connections: [`Login::target`] makes what a
+/// [`Client`](crate::client::Client) connects with. Clones are the same user with the same tokens.
 #[derive(Clone)]
 pub struct Login(Arc<Inner>);
 
@@ -441,14 +442,14 @@ impl Login {
         self.0.tickets.as_ref().unwrap().age(by);
     }
 
-    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R` or, if that fails, by
-    /// newer ones that somebody else has put into the cache; of a proxy user, those of the real user. Waits for a renewal
-    /// that is under way first. Does nothing without tickets; open connections stay as they are. Seldom needed, because
-    /// tickets are renewed as they age, as [the module says](self).
+    /// Renews the Kerberos tickets now, also if they were renewed just before: a keytab's by a new login, a ticket cache's by `kinit -R`
+    /// or, if that fails, by newer ones that somebody else has put into the cache; of a proxy user, those of the real user. Waits for a
+    /// renewal that is under way first, and then for its own; it goes on if this future is dropped. Does nothing without tickets; open
+    /// connections stay as they are. Seldom needed, because tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
-    /// Fails with a [`LoginError`] if no newer tickets can be had, or they are another user's. The old tickets stay in
-    /// use.
+    /// Fails with a [`LoginError`] (`Gss`, `Renew`, `OtherUser` or `Stopped`) if no newer tickets can be had, or they are another user's.
+    /// The old tickets stay in use.
     pub async fn renew(&self) -> Result<(), LoginError> {
         match (&self.0.tickets, &self.0.real) {
             (Some(tickets), _) => tickets.renew().await,

@@ -13,7 +13,8 @@ const HEAD_MAX: usize = 64 << 10;
 /// The text right before a log's bytes.
 const CONTENTS: &[u8] = b"\nLogContents:\n";
 
-/// A log file of a container that is still on its node's disk, as the node lists it.
+/// A log file of a container that is still on its node's disk, as the node lists it. Returned by [`local_logs`] and `NodeLogs::list`; holds
+/// no bytes of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLog {
     /// The file's name, such as `stdout`.
@@ -66,8 +67,9 @@ enum State {
     Over,
 }
 
-/// Decodes one log out of a node's answer to `/ws/v1/node/containers/ID/logs/FILE`, a text with a head, the log and a
-/// foot. Parts of the log that are in HDFS already, and that the node adds, are left out.
+/// Decodes one log out of a node's answer to `/ws/v1/node/containers/ID/logs/FILE`, a text with a head, the log and a foot. Parts of the
+/// log that are in HDFS already, and that the node adds, are left out. `NodeLogStream` gives it the answer's bytes; it reads nothing itself
+/// and keeps about 64 KiB of the head at most.
 #[derive(derive_more::Debug)]
 #[debug("LocalLogs {{ .. }}")]
 pub struct LocalLogs {

@@ -71,7 +71,7 @@ pub enum LogFormat {
     Indexed,
 }
 
-/// The container, file name and size of one log.
+/// The container, file name and size of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// The container that wrote the log.
@@ -99,7 +99,8 @@ pub enum LogEvent {
     },
 }
 
-/// Selects, by container and file name, the logs that a decoder gives out; the default selects all.
+/// Selects, by container and file name, the logs that a decoder gives out: those that fulfil both fields. The default selects all. If none
+/// fits, the decoder comes to its end without an event, which is no error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Selects only logs of this container; `None` selects those of all.
@@ -125,8 +126,8 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The bytes of a log file or of its checksum file are not of the expected format, or damaged; the text says what is
-    /// wrong.
+    /// The bytes of a log file or of its checksum file are not of the expected format, or damaged; the text says what is wrong. Also an
+    /// index that names far more logs than its size allows.
     #[error("not a log file of this format, or a damaged one: {0}")]
     Malformed(&'static str),
     /// The log file was written for another application than the decoder's. Noticed of indexed files only.

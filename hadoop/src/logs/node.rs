@@ -18,8 +18,8 @@ const READ: usize = 64 << 10;
 /// Characters of a refusal that are kept.
 const REASON_MAX: usize = 300;
 
-/// A client of one node's web service, which asks it over HTTP for the logs of containers that run there. No connection
-/// is made until a log or a list is asked for.
+/// A client of one node's web service, which asks it over HTTP for the logs of containers that run there. No connection is made until a log
+/// or a list is asked for. Nothing is tried again, and a connection serves one question only.
 #[derive(Debug, Clone)]
 pub struct NodeLogs {
     address: String,
@@ -28,9 +28,9 @@ pub struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user`
-    /// is the user name that the node is told, without proof; nodes that want Kerberos or TLS refuse. `patience` is the
-    /// longest wait for each connection and for each read. Connects to nothing.
+    /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user` is the user name
+    /// that the node is told, without proof; nodes that want Kerberos or TLS refuse. `patience` is the longest wait for each connection and
+    /// for each read, not for a log as a whole. Connects to nothing and checks nothing.
     #[must_use]
     pub fn new(address: &str, user: &str, patience: Duration) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');

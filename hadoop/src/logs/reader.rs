@@ -27,8 +27,8 @@ pub enum LogStep {
     End,
 }
 
-/// Decodes the file in which one node collected an application's logs: it says which bytes it needs, and gives events
-/// out. Reads nothing itself.
+/// Decodes the file in which one node collected an application's logs: it says which bytes it needs, and gives events out. Reads nothing
+/// itself. One decoder is for one file, from which it gives the selected logs once, in the file's order. A [`LogReader`] drives it.
 pub struct LogDecoder(Format);
 
 enum Format {

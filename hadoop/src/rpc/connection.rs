@@ -49,8 +49,9 @@ struct Protected {
     inner: FrameDecoder,
 }
 
-/// The client's side of one Hadoop RPC connection as a state machine: it authenticates, sends calls, and matches
-/// answers to them by number. The caller moves the bytes, tells the time, and takes the events.
+/// The client's side of one Hadoop RPC connection as a state machine: it authenticates, sends calls, and matches answers to them by number.
+/// It has no socket, clock, thread or retry of its own: the caller moves the bytes, tells the time, and takes the events.
+/// [`Client`](crate::client::Client) runs one in a task for each connection.
 pub struct Connection {
     setup: Setup,
     phase: Phase,
@@ -204,7 +205,8 @@ impl Connection {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Takes all bytes that are to be sent to the server now; empty if there are none.
+    /// Takes all bytes that are to be sent to the server now; empty if there are none. The caller must write them in this order. Bytes that
+    /// were taken no longer count against [`Limits::unsent`](super::Limits::unsent), and their calls count as sent.
     pub fn take_outbound(&mut self) -> Bytes {
         self.outbound.split().freeze()
     }
@@ -314,8 +316,9 @@ impl Connection {
         self.setup.idle.filter(|_| idle).map(|after| self.idle_since.saturating_add(after))
     }
 
-    /// Does what is due at `now`: ends calls whose deadline has passed, closes the connection if authentication takes
-    /// too long or no call has waited for [`Setup::idle`], or sends a ping.
+    /// Does what is due at `now`: ends calls whose deadline has passed, each with a [`Event::Reply`]; closes the connection if
+    /// authentication takes too long or no call has waited for [`Setup::idle`]; or puts a ping into the outgoing bytes. To be called at
+    /// [`next_time`](Self::next_time); a call before that does nothing. Does nothing once the connection has ended.
     pub fn on_time(&mut self, now: Time) {
         if self.is_closed() {
             return;

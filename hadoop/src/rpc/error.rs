@@ -2,7 +2,8 @@
 
 use crate::sasl::SaslError;
 
-/// An exception that the server threw, for one call or for the whole connection.
+/// An exception that the server threw, for one call or for the whole connection. It reaches callers in `CallError::Remote` or
+/// `ConnectionError::Fatal`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
@@ -12,11 +13,13 @@ pub struct RemoteException {
     pub message: String,
     /// The server's classification of the error, from the response's header.
     pub code: ErrorCode,
-    /// True if the server closed the connection with it; other calls on the connection are lost as well then.
+    /// True if the exception came for the connection and not for one call, after which the connection ends: the server marked it as fatal,
+    /// threw it during authentication, or sent it without a call's number. Other calls on the connection are lost as well then.
     pub fatal: bool,
 }
 
-/// The thing that a client should do about a server's exception, judged by the exception's class.
+/// The thing that a client should do about a server's exception, judged by the exception's class. Returned by [`RemoteException::advice`];
+/// [`RetryPolicy::decide`](super::RetryPolicy::decide) makes a decision of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
     /// Give up: the same call will fail the same way.
@@ -168,7 +171,8 @@ pub enum ConnectionError {
     /// a new connection, and lets the call fail with this only after four such connections.
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port.
+    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port. A
+    /// [`Proxy`](crate::client::Proxy) without servers fails with it too, with the address `nowhere`.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// The server's `host:port`.
@@ -208,7 +212,8 @@ impl ConnectionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The server threw an exception for this call; the connection lives on.
+    /// The server threw an exception for this call; the connection lives on. Whether the method had an effect before it threw is unknown:
+    /// [`may_have_run`](Self::may_have_run) is true.
     #[error(transparent)]
     Remote(#[from] RemoteException),
     /// The connection failed before the result came, or no connection could be made.
@@ -268,7 +273,8 @@ impl CallError {
         }
     }
 
-    /// Returns the server's exception, whether it was for this call or for the connection; `None` for any other error.
+    /// Returns the server's exception, whether it was for this call or for the connection (a [`ConnectionError::Fatal`]); `None` for any
+    /// other error, and for authentication that this side gave up.
     #[must_use]
     pub fn remote(&self) -> Option<&RemoteException> {
         match self {

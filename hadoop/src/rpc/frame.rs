@@ -5,8 +5,8 @@ use super::ConnectionError;
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 
-/// Cuts a stream of bytes from a Hadoop RPC peer into frames: four bytes of length (big-endian), then as many bytes.
-/// `Debug` shows how many bytes there are, never the bytes.
+/// Cuts a stream of bytes from a Hadoop RPC peer into frames: four bytes of length (big-endian), then as many bytes. `Debug` shows how many
+/// bytes there are, never the bytes. `Connection` has one for the stream and, if that is protected, one for the frames inside.
 pub struct FrameDecoder {
     buffer: BytesMut,
     max: usize,

@@ -44,7 +44,8 @@ messages! {
         required uint64 version = 3;
     }
 
-    /// The header before every message from the server: which call it answers, and whether that succeeded.
+    /// The header before every message from the server: which call it answers, and whether that succeeded. After success the encoded
+    /// response follows in the same frame; otherwise the exception is in the header's own fields.
     pub struct ResponseHeader (Eq) {
         /// The number of the call that is answered. Negative numbers come back as their two's
         /// complement.
@@ -80,7 +81,7 @@ enumerations! {
 }
 
 messages! {
-    /// The protocol and the user of a connection, which the client sends once after authentication, before its calls.
+    /// The protocol and the user of a connection, which the client sends once after authentication, before its calls. It has no answer.
     pub struct ConnectionContext (Eq) {
         /// The user that the server shall take the client for; without names after authentication by a token, which
         /// names the user itself.

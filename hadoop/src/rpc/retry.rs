@@ -7,9 +7,9 @@ use crate::gssapi::GssError;
 use crate::sasl::{AuthMethod, SaslError};
 use std::time::Duration;
 
-/// The rule by which a failed call is tried again: never, at the same server after a fixed pause (even if the server may have executed
-/// the call), or with failover to other servers (a call that may have been executed only if it is idempotent). As in Hadoop, one
-/// repetition more than `retries` is made at the same server; pauses begin at twice `base`, double up to `max`, and vary by half.
+/// The rule by which a failed call is tried again: never, at the same server after a fixed pause (even if the server may have executed the
+/// call), or with failover to other servers (a call that may have been executed only if it is idempotent). A
+/// [`Proxy`](crate::client::Proxy) asks it after each failed try and waits the pause; a single connection does not use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// Each call is tried once only.
@@ -28,7 +28,7 @@ pub enum RetryPolicy {
     /// answer; the same one again if it asks for that. The first failover comes at once, and so does a repetition after
     /// the very first try; later pauses double up to a bound, each varied at random by half up or down.
     FailOver {
-        /// Maximum number of failovers of one call.
+        /// Maximum number of failovers of one call; with 0 no other server is tried.
         failovers: u32,
         /// Number of repetitions at the same server above which a call fails; as in Hadoop, one more than this is made.
         retries: u32,
@@ -39,14 +39,15 @@ pub enum RetryPolicy {
     },
 }
 
-/// The facts about a try that failed, from which [`RetryPolicy::decide`] decides whether and where to try again.
+/// The facts about a try that failed, from which [`RetryPolicy::decide`] decides whether and where to try again. Made by a
+/// [`Proxy`](crate::client::Proxy) after each failed try; holds nothing of the overall deadline, which the proxy checks itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
     /// The error that the try failed with, by which the rules tell whether the server may have executed the call.
     pub error: &'a CallError,
-    /// Number of tries of this call before this one, those at other servers included.
+    /// Number of tries of this call before this one, those at other servers included. 0 for the first try.
     pub retries: u32,
-    /// Number of changes to another server before this try.
+    /// Number of changes to another server before this try. 0 as long as the call has been at one server only.
     pub failovers: u32,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false,
     /// [`RetryPolicy::FailOver`] does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]
@@ -56,7 +57,8 @@ pub struct Attempt<'a> {
     pub random: f64,
 }
 
-/// The thing to do after a failed try, as [`RetryPolicy::decide`] decides it.
+/// The thing to do after a failed try, as [`RetryPolicy::decide`] decides it. The caller carries it out: [`RetryPolicy::decide`] itself
+/// neither waits nor calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Give up, and give the error to the caller.

@@ -16,8 +16,8 @@ pub type Time = Duration;
 /// they are added to others: no clock has room for every [`Duration`].
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a
-/// request, so that a server can recognise a repeated one.
+/// The id of a client, 16 random bytes, the same on all its connections. Together with a call's number it names a request, so that a server
+/// can recognise a repeated one. A [`Client`](crate::client::Client) draws it at random when it is made; it is no secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId(pub [u8; 16]);
 
@@ -39,7 +39,8 @@ impl Protocol {
     }
 }
 
-/// The way in which a new connection authenticates.
+/// The way in which a new connection authenticates, part of its [`Setup`]. With `Simple` nothing is exchanged, and calls go out at once;
+/// with `Sasl` they wait until the exchange has succeeded.
 #[derive(Debug, Clone)]
 pub enum AuthSetup {
     /// No authentication is offered, and none is asked for: the server believes the user's name.
@@ -101,14 +102,15 @@ pub struct Setup {
     /// Time since the stream began or the last call ended, without a call that waits, after which the connection closes
     /// with [`ConnectionError::Idle`] (`ipc.client.connection.maxidletime`); `None`: never.
     pub idle: Option<Duration>,
-    /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has
-    /// failed on one; then it closes.
+    /// Maximum number of times that the connection asks for another stream ([`Event::Refused`]) after Kerberos has failed on one; then it
+    /// closes with the error. 0: never, the first failure closes it.
     pub kerberos_retries: u32,
 }
 
 impl Setup {
-    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s of silence, 60 s
-    /// for the setup, closed after 10 s without calls.
+    /// Makes a setup without authentication, with Hadoop's defaults for the rest: a ping after 60 s of silence, 60 s for the setup (which
+    /// takes no time without authentication), closed after 10 s without calls, the default [`Limits`], no retries of Kerberos. `user` is
+    /// believed by the server.
     #[must_use]
     pub fn simple(protocol: Protocol, client: ClientId, user: &str) -> Self {
         Self {
@@ -125,7 +127,8 @@ impl Setup {
     }
 }
 
-/// A call that a client is to make on a connection: method, encoded request, number and deadline.
+/// A call that a client is to make on a connection: method, encoded request, number and deadline. Given to
+/// [`Connection::call`](super::Connection::call); the protocol is that of the connection.
 #[derive(Clone)]
 pub struct Request {
     /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
@@ -163,26 +166,29 @@ impl Debug for Request {
     }
 }
 
-/// An event of a connection, in the order in which it happened.
+/// An event of a connection, in the order in which it happened. Taken from a [`Connection`](super::Connection) by
+/// [`poll_event`](super::Connection::poll_event), each once.
 pub enum Event {
-    /// Authentication has succeeded, or none was asked for; the calls that were kept until now are being sent.
+    /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
+    /// for each stream.
     Ready {
         /// How the client was authenticated.
         method: AuthMethod,
         /// How the stream is protected.
         qop: Qop,
     },
-    /// A call has ended, with its answer or an error.
+    /// A call has ended, with its answer or an error. Comes exactly once for each call that [`Connection::call`](super::Connection::call)
+    /// took, unless the call is cancelled.
     Reply {
         /// The number of the call's [`Request`].
         id: i32,
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,
     },
-    /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two
-    /// clients of one user for a replay. The stream is of no use any more; the calls wait until the caller gives the
-    /// connection another one by [`Connection::start`](super::Connection::start). Calls whose deadline passes before
-    /// that end with this error.
+    /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two clients of one user
+    /// for a replay. The stream is of no use any more; the calls wait until the caller gives the connection another one by
+    /// [`Connection::start`](super::Connection::start). Calls whose deadline passes before that end with this error. Comes at most
+    /// [`Setup::kerberos_retries`] times for a connection; the next failure closes it.
     Refused(ConnectionError),
     /// The connection has ended and is of no use any more. All its calls have had their [`Reply`](Event::Reply) before
     /// this event.

@@ -14,8 +14,9 @@ pub(super) const RAW_MAX: usize = 65_536;
 /// The digest's stand-in for a message's body, used where messages are protected.
 const NO_BODY: &str = ":00000000000000000000000000000000";
 
-/// The client's half of the SASL mechanism DIGEST-MD5, for one exchange: client and server prove to each other that
-/// they know a token's password. A server whose proof is missing or wrong is refused ([`SaslError::ServerProof`]).
+/// The client's half of the SASL mechanism DIGEST-MD5, for one exchange: client and server prove to each other that they know a token's
+/// password. A server whose proof is missing or wrong is refused ([`SaslError::ServerProof`]). A [`Negotiation`](super::Negotiation) makes
+/// it when the server offers `TOKEN` and the client has a token. It sends no password.
 #[derive(derive_more::Debug)]
 #[debug("DigestMd5 {{ uri: {:?}, .. }}", self.uri)]
 pub struct DigestMd5 {

@@ -1,6 +1,8 @@
 //! Errors of authentication. They never hold a password, key or response.
 
-/// The reason why this side, the client, gave up an authentication or refused a message of a protected stream.
+/// The reason why this side, the client, gave up an authentication or refused a message of a protected stream. It ends the connection,
+/// whose calls fail with it in [`ConnectionError::Sasl`](crate::rpc::ConnectionError::Sasl); only tickets that are refused or missing (in
+/// `Gss`) are tried again, on another stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
@@ -14,7 +16,8 @@ pub enum SaslError {
     /// offer, sends a message that only clients send, or does not end after 32 messages. The text says which.
     #[error("the server is out of step: {0}")]
     OutOfStep(&'static str),
-    /// The client has the credentials for none of the authentication methods that the server offers.
+    /// The client has the credentials for none of the authentication methods that the server offers. The server does not offer `SIMPLE`
+    /// either; with that offer the error is `SimpleRefused`.
     #[error("the server offers {offered}, and this client has {have}")]
     NoCommonMethod {
         /// The server's methods, in its order, separated by commas.

@@ -7,8 +7,8 @@ use crate::gssapi::GssContext;
 /// How long a wrapped message may be that the server sends us: the most that three bytes can say.
 const RAW_MAX: u32 = 0x00ff_ffff;
 
-/// The client's half of the SASL mechanism GSSAPI (Kerberos), for one exchange: client and server prove who they are,
-/// then agree on the protection of the stream.
+/// The client's half of the SASL mechanism GSSAPI (Kerberos), for one exchange: client and server prove who they are, then agree on the
+/// protection of the stream. A [`Negotiation`](super::Negotiation) makes it when the server offers `KERBEROS` with an acceptable principal.
 #[derive(derive_more::Debug)]
 #[debug("GssapiMechanism {{ .. }}")]
 pub struct GssapiMechanism {

@@ -31,7 +31,8 @@ impl AuthMethod {
     }
 }
 
-/// The reaction of a client to a server that wants no authentication.
+/// The reaction of a client to a server that wants no authentication. Part of a [`SaslConfig`]; a [`Login`](crate::login::Login) takes it
+/// from `ipc.client.fallback-to-simple-auth-allowed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
     /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else
@@ -43,7 +44,9 @@ pub enum SimpleFallback {
     Allow,
 }
 
-/// The Kerberos principal that a server must have, as the client's configuration says.
+/// The Kerberos principal that a server must have, as the client's configuration says. A [`Login`](crate::login::Login) takes it from the
+/// property of the service (`….principal.pattern` before `….principal`); without one, Kerberos is not used, and a target without a token
+/// cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this principal, with or without a realm; `_HOST` in it was replaced already by the server's host name.
@@ -109,7 +112,8 @@ fn glob(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
-/// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only.
+/// A Kerberos credential, and the server that it may be used with. Its `Debug` shows the user and the server only. Part of a
+/// [`SaslConfig`].
 #[derive(Clone)]
 pub struct Kerberos {
     /// The user's Kerberos credential, by which tickets for the server are got.
@@ -128,8 +132,9 @@ impl std::fmt::Debug for Kerberos {
     }
 }
 
-/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it
-/// has none, refuses servers without authentication, and accepts authentication without further protection.
+/// The credentials that a client has and the methods that it accepts, for connections to one server. By default it has none, refuses
+/// servers without authentication, and accepts authentication without further protection. A [`Login`](crate::login::Login) makes it for
+/// each target; a [`Negotiation`] reads it.
 #[derive(Debug, Clone)]
 pub struct SaslConfig {
     /// The token for this server; `None` if the client has none. Of token and Kerberos, the one that the server offers
@@ -159,7 +164,8 @@ impl Default for SaslConfig {
     }
 }
 
-/// The next thing that the client has to do after [`Negotiation::receive`] took a message of the server.
+/// The next thing that the client has to do after [`Negotiation::receive`] took a message of the server. A failure is not a step but a
+/// [`SaslError`].
 pub enum Step {
     /// Send this message, and wait for the server's answer.
     Send(SaslMessage),
@@ -177,7 +183,8 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// The result of an authentication that succeeded: its method, and how the stream is protected from then on.
+/// The result of an authentication that succeeded: its method, and how the stream is protected from then on. Comes with [`Step::Done`]; the
+/// connection keeps the layer for all later frames.
 pub struct Outcome {
     /// The method by which the client was authenticated.
     pub method: AuthMethod,
@@ -196,8 +203,8 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// The client's half of a connection's authentication, from the server's offers to the end, as an exchange of messages
-/// that the caller moves. [`receive`](Self::receive) drives it.
+/// The client's half of a connection's authentication, from the server's offers to the end, as an exchange of messages that the caller
+/// moves. [`receive`](Self::receive) drives it. Each stream needs a new one. A [`Connection`](crate::rpc::Connection) makes and drives it.
 pub struct Negotiation {
     config: SaslConfig,
     entropy: [u8; 16],
@@ -216,8 +223,8 @@ impl std::fmt::Debug for Negotiation {
 }
 
 impl Negotiation {
-    /// Begins a new exchange. Returns it with the message to send first, which asks for the server's offers. `entropy`
-    /// is 16 random bytes for this exchange only.
+    /// Begins a new exchange. Returns it with the message to send first, which asks for the server's offers; the caller sends it and gives
+    /// every answer to [`receive`](Self::receive). `entropy` is 16 random bytes for this exchange only. Asks no server itself.
     #[must_use]
     pub fn start(config: SaslConfig, entropy: [u8; 16]) -> (Self, SaslMessage) {
         (Self { config, entropy, chosen: None, rounds: 0 }, message(SaslState::Negotiate, None))

@@ -2,8 +2,8 @@
 
 use super::{Secret, Token};
 
-/// A [`Token`] as a protobuf message (`hadoop.common.TokenProto`), which YARN's and HDFS's messages share. Its `Debug`
-/// shows kind and service only.
+/// A [`Token`] as a protobuf message (`hadoop.common.TokenProto`), which YARN's and HDFS's messages share. Its `Debug` shows kind and
+/// service only. `From` converts it to a [`Token`] and back.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
 pub struct TokenProto {

@@ -70,7 +70,8 @@ pub enum YarnError {
         /// The reason, in YARN's words.
         diagnostics: String,
     },
-    /// A node refused or failed to do what was asked with a container, and gives an exception as the reason.
+    /// A node refused or failed to do what was asked with a container (from `NmClient::start`, `status` and `stop`), and gives an exception
+    /// as the reason. The call itself succeeded, and is not tried again.
     #[error("{id}: {class}: {message}")]
     Container {
         /// The container that the request was about.

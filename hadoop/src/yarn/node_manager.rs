@@ -12,8 +12,8 @@ use crate::tokens::Token;
 use prost::Message;
 use std::time::Duration;
 
-/// A client of a cluster's NodeManagers, by which an ApplicationMaster starts, watches and stops containers. Clones
-/// share connections.
+/// A client of a cluster's NodeManagers, by which an ApplicationMaster starts, watches and stops containers. Clones share connections. It
+/// keeps neither tokens nor states of containers: each call names node and NMToken, which `AmRmClient::nm_token` has.
 #[derive(Debug, Clone)]
 pub struct NmClient {
     client: Client,
@@ -112,12 +112,13 @@ impl NmClient {
         status.ok_or(YarnError::Incomplete { method, field: "status" })
     }
 
-    /// Has a node stop a container: its program first gets a signal to end and, after the time that the node is
-    /// configured with, is killed. Returns before the container has ended. `token` is the node's NMToken.
+    /// Has a node stop a container: its program first gets a signal to end and, after the time that the node is configured with, is killed.
+    /// Returns before the container has ended; its end comes to the ApplicationMaster as
+    /// [`ContainerExit::KilledByMaster`](super::ContainerExit::KilledByMaster). `token` is the node's NMToken.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not
-    /// answer after all tries, or for its exception.
+    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not answer after all tries
+    /// (the container may be stopped then), or for its exception.
     pub async fn stop(
         &self,
         node: &NodeId,

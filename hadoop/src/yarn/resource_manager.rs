@@ -6,7 +6,8 @@ use crate::login::{Service, with_named_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
-/// The address of one ResourceManager's service, from the configuration.
+/// The address of one ResourceManager's service, from the configuration. Returned by [`resource_managers`]; whether it is the active one is
+/// not known here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceManager {
     /// Id of the ResourceManager (one of `yarn.resourcemanager.ha.rm-ids`) where there are several; `None` if it is the
@@ -61,14 +62,14 @@ pub fn resource_managers(
     }
 }
 
-/// Returns the name to request delegation tokens with for an application, so that the ResourceManager may renew them:
-/// the Kerberos principal of the ResourceManagers. If it has `_HOST`, that becomes the first ResourceManager's host, whose
-/// name is looked up (for at most 10 s) where the configuration has an address.
+/// Returns the name to request delegation tokens with for an application, so that the ResourceManager may renew them: the Kerberos
+/// principal of the ResourceManagers. If it has `_HOST`, that becomes the first ResourceManager's host, whose name is looked up (for at
+/// most 10 s) where the configuration has an address.
 ///
 /// # Errors
-/// Fails with [`ConfError::Missing`] if the configuration names no principal, as on a cluster without Kerberos;
-/// [`ConfError::Type`] if the principal has `_HOST` and the ResourceManager has an address without a name, because
-/// nobody could renew a token with that renewer.
+/// Fails with [`ConfError::Missing`] if the configuration names no principal, as on a cluster without Kerberos; [`ConfError::Type`] if the
+/// principal has `_HOST` and the ResourceManager has an address without a name, because nobody could renew a token with that renewer; the
+/// errors of [`resource_managers`].
 pub async fn renewer(conf: &Configuration) -> Result<String, ConfError> {
     let why = "tokens name it as their renewer";
     let principal = conf.require(Service::ResourceManager.principal_property(), why)?;
@@ -136,13 +137,13 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
     times.and_then(|times| u32::try_from(times).ok()).unwrap_or(u32::MAX)
 }
 
-/// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and
-/// `yarn.client.failover-…`: with one ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with several
-/// by turning to the next one, `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into
+/// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`: with one
+/// ResourceManager at a fixed interval (by default 30 s, for 15 minutes; with a maximum wait of -1 for ever), with several by turning to
+/// the next one, `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into
 /// `yarn.resourcemanager.connect.max-wait.ms`.
 ///
 /// # Errors
-/// Fails with [`ConfError::Type`] for properties of the wrong type.
+/// Fails with [`ConfError::Type`] for properties of the wrong type, [`ConfError::Expansion`] for endless `${…}`.
 pub fn retry_policy(conf: &Configuration) -> Result<RetryPolicy, ConfError> {
     let seconds = Duration::from_secs;
     let total = wait(conf, "yarn.resourcemanager.connect.max-wait.ms", seconds(900))?;

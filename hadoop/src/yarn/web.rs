@@ -4,7 +4,7 @@
 use super::resource_manager::split;
 use crate::conf::{ConfError, Configuration};
 
-/// An address under which YARN's web proxy, through which users open the applications' own pages, answers.
+/// An address under which YARN's web proxy, through which users open the applications' own pages, answers. Returned by [`web_proxies`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress {
     /// Name or address of the proxy's host.

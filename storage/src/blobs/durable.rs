@@ -75,9 +75,9 @@ impl DurableBlobs {
         Self { files, objects, copies: Arc::default(), copying: Arc::default() }
     }
 
-    /// Records that this process leads from now on, in the session `leader`: it makes copies of its own under this
-    /// session, also of programs that an earlier leadership has copied, and may remove copies of earlier leaders.
-    /// Reads and writes nothing.
+    /// Records that this process leads from now on, in the session `leader`: it makes copies of its own under this session, also of
+    /// programs that an earlier leadership has copied, and may remove copies of earlier leaders. Copies that an earlier leadership of this
+    /// process is making are given up before their next part. Called by a new leading Dispatcher. Reads and writes nothing.
     pub fn lead(&self, leader: LeaderSession) {
         let mut copies = self.copies();
         copies.next = Some(LogId { creator: leader, count: 0 });
@@ -90,12 +90,13 @@ impl DurableBlobs {
     }
 
     /// Copies a program into the object store, unless this leadership has done so already; calls for one program share one copy, and one
-    /// program is copied at a time. Must succeed before a job that needs the program is recorded in its log.
+    /// program is copied at a time. The copying goes on only while one of the returned futures is polled; the copy is durable when the
+    /// future returns `Ok`. Must succeed before a job that needs the program is recorded in its log.
     ///
     /// # Errors
-    /// Returns [`BlobStoreError::NotFound`] if the program is not here and cannot be restored, or if the copy was given up: by a removal
-    /// of the program, [`DurableBlobs::clear`], or a new leadership of this process. Otherwise the store's error ([`StoreError::Io`] if
-    /// this process has never led). The parts of a failed copy are deleted, and a later call tries again.
+    /// Returns [`BlobStoreError::NotFound`] if the program is not here and cannot be restored, or if the copy was given up: by a removal of
+    /// the program, [`DurableBlobs::clear`], or a new leadership of this process. Otherwise the store's error ([`StoreError::Io`] if this
+    /// process has never led). The parts of a failed copy are deleted (best effort), and a later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
         if let Some(Kept { made, .. }) = copies.kept.get(&program.hash)

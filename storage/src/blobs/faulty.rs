@@ -28,14 +28,14 @@ impl FaultyBlobs {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `find`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now, which so
-    /// pass, fail or go on waiting.
+    /// Sets the fault of `find`, `stored`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now,
+    /// which so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of uploads (`begin` and the calls of a writer) and removals, for calls from now on and for those that hang now,
-    /// which so pass, fail or go on waiting.
+    /// Sets the fault of uploads (`begin` and the calls of a writer), `remove` and `remove_job`, for calls from now on and for those that
+    /// hang now, which so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
@@ -46,7 +46,8 @@ impl FaultyBlobs {
         self.set_writes(fault);
     }
 
-    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`].
+    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`], reads and writes together; calls whose
+    /// future exists but was not polled yet count too. A call whose future was dropped does not.
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }

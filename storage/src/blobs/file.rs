@@ -32,8 +32,9 @@ const SHARED: &str = "shared";
 /// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
 
-/// A blob store in a local directory, one file for each blob; equal content under several jobs is one file with several hard links. Clones
-/// are handles to the same store. At most eight calls use the disk at a time; further ones wait.
+/// A blob store in a local directory, one file for each blob; equal content under several jobs is one file with several hard links. Each
+/// content is read and checked once per process before it is given out, and again after a change of its file. Clones are handles to the
+/// same store. At most eight calls use the disk at a time; further ones wait without a limit.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,
@@ -72,11 +73,11 @@ impl Stamp {
 }
 
 impl FileBlobs {
-    /// Opens the store in the directory `root`, which is created where it is absent, and removes what killed writers left more
-    /// than an hour ago; blobs stay. Blocks the calling thread.
+    /// Opens the store in the directory `root`, which is created where it is absent, and removes files that killed writers left half
+    /// written more than an hour ago; blobs stay, and are not verified before their first use. Blocks the calling thread.
     ///
     /// # Errors
-    /// Returns the system's error if the directory can't be created or written to.
+    /// Returns the system's error if the directory can't be created or written to. That old files cannot be removed is no error.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root: PathBuf = root.into();
         create_dirs(&root)?;

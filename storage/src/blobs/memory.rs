@@ -13,8 +13,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A blob store in memory, for tests and simulations, which has no files ([`BlobStore::path`] returns `None`); clones are handles to the
-/// same store.
+/// A blob store in memory, for tests and simulations, lost with the process. It has no files ([`BlobStore::path`] returns `None`); only
+/// uploads check hashes. Clones are handles to the same store. Calls have taken effect when they return their future.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBlobs {
     state: Arc<Mutex<State>>,

@@ -13,8 +13,10 @@ pub(super) const STORED_WITHIN: Duration = Duration::from_secs(30);
 /// The bytes that the slowest store takes in a second.
 const BYTES_PER_S: u64 = 4 << 20;
 
-/// Writes one part of a state in pieces. The part exists once [`PartWriter::finish`] has returned `Ok`; a writer that is dropped without
-/// a call of it leaves nothing, and after one that failed the part may be there or not.
+/// Writes one part of a state in pieces; made by [`CheckpointDirectory::begin_part`](super::CheckpointDirectory::begin_part). The part
+/// exists once [`PartWriter::finish`] has returned `Ok`; a writer that is dropped without a call of it leaves nothing, and after one that
+/// failed or was dropped meanwhile the part may be there or not. A store that takes only whole objects gets all pieces in `finish`; until
+/// then they are in memory.
 #[derive(Debug)]
 pub struct PartWriter {
     pub(super) writer: PieceWriter,
@@ -34,10 +36,12 @@ impl PartWriter {
         Ok(in_time(bytes, &self.shown, self.writer.write(piece)).await?)
     }
 
-    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]).
+    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]). No checkpoint refers to it before metadata
+    /// with the handle is stored.
     ///
     /// # Errors
-    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part.
+    /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part, in S3
+    /// and HDFS longer than 30 s. The part may be there all the same.
     pub async fn finish(self) -> Result<StateHandle, CheckpointError> {
         let bytes = self.writer.bytes();
         in_time(bytes, &self.shown, self.writer.finish()).await?;

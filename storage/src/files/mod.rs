@@ -16,17 +16,18 @@ use std::{fmt, sync::Arc};
 /// with [`StoreError::Unreachable`] if the system does not answer in time (60 s for a call to HDFS, 30 s for a request to S3), and with
 /// [`StoreError::UnknownUri`] for a URI of another system or if no client can be made.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
-    /// Lists the file of this URI, or all files below the folder, as URIs with their lengths in bytes, in the order of their
-    /// names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an object and
-    /// a folder can have the same name, the folder is listed. Fails with [`StoreError::NotFound`] if there is neither.
+    /// Lists the file of this URI, or all files below the folder (also in folders inside it), as URIs with their lengths in bytes, in the
+    /// order of their names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an
+    /// object and a folder can have the same name, the folder is listed. Empty if a folder has no such files. Fails with
+    /// [`StoreError::NotFound`] if there is neither; in S3 an empty folder does not exist.
     fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>>;
     /// Opens the file of this URI for reading. An absent file is an error ([`StoreError::NotFound`]); in S3, where opening sends no
     /// request, the first read fails with it.
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>>;
 }
 
-/// An open file of a remote system, read by byte ranges. HDFS shows its content as of its opening; in S3, a read fails if the object was
-/// replaced after the first read.
+/// An open file of a remote system, read by byte ranges. HDFS shows its content as of its opening; in S3, a read fails with
+/// [`StoreError::Io`] if the object was replaced after the first read. Dropping it closes nothing that others use.
 pub trait RemoteFile: Send + Sync + fmt::Debug {
     /// Reads `most` bytes from `offset` (in bytes) on, or fewer if the file ends before; empty at or behind the end. Calls may be made in
     /// any order.

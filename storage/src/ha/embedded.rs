@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 /// The election of a process that has no rival (high availability `none`): every campaign gets the lease at once, with the same counter,
 /// for as long as the process lives. After the grant, [`Campaign::next`] returns `None`, and the lease stays held.
+/// [`ElectionDriver::lease`] is held even before a campaign and after its end. Stores nothing; clones share the leader's record.
 #[derive(Debug, Clone)]
 pub struct EmbeddedElection {
     store_epoch: u64,
@@ -13,8 +14,8 @@ pub struct EmbeddedElection {
 }
 
 impl EmbeddedElection {
-    /// Makes the driver. `store_epoch` is the counter of its leadership: the process's start in Unix milliseconds (on YARN the
-    /// attempt number), so that a later process has a higher one.
+    /// Makes the driver. `store_epoch` is the counter of its leadership: the process's start in Unix milliseconds (on YARN the attempt
+    /// number), so that a later process has a higher one. [`ElectionDriver::leader`] gives no record before the first campaign.
     pub fn new(store_epoch: u64) -> Self {
         Self { store_epoch, leader: Arc::new(watch::Sender::new(None)) }
     }

@@ -34,7 +34,8 @@ const EPOCHS_KEPT: u64 = 3;
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
 /// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster: the duration of a lease, and how
-/// often it is renewed and looked at.
+/// often it is renewed and looked at. Nothing is checked here; a JobManager does not start with a duration below three times the interval,
+/// which would let a leader lose its lease between two renewals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
     /// Time without a new renewal, by its own monotonic clock, after which a rival claims the lease. The holder's lease ends earlier, at
@@ -44,8 +45,9 @@ pub struct FileElectionSettings {
     pub renew_interval: Duration,
 }
 
-/// The election of the processes that share an object store: the process that creates the object of the next epoch (the number of a
-/// leadership) leads, and must renew its lease there. Clones share one election.
+/// The election of the processes that share an object store (high availability `filesystem`): the process that creates the object of the
+/// next epoch (the number of a leadership) leads, and must renew its lease there. A process that only watches the leader, such as a
+/// TaskManager, uses [`ElectionDriver::leader`] without a campaign. Clones share one election and one lease.
 #[derive(Clone, derive_more::Debug)]
 #[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {

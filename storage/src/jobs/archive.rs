@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 pub(super) const PREFIX: &str = "archive/";
 
-/// The store of the details of ended jobs (their vertices, subtasks, failures and times, as REST shows them), as encoded bytes in an
-/// object store. Deletes nothing on its own. Clones share it.
+/// The store of the details of ended jobs (their vertices, subtasks, failures and times, as REST shows them), as encoded bytes in an object
+/// store. The Dispatcher writes them when a job ends, and reads them when REST is asked for the job. Deletes nothing on its own and sets no
+/// limit of size. Clones share the object store.
 #[derive(Debug, Clone)]
 pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,
@@ -41,10 +42,11 @@ impl DetailsStore {
         rmp_serde::to_vec_named(details).map(Into::into).map_err(|e| e.to_string())
     }
 
-    /// Stores encoded details under `name` (see [`archive_name`]), replacing earlier ones of that name.
+    /// Stores encoded details under `name` (see [`archive_name`]), replacing earlier ones of that name. Unlike appends to job logs, this
+    /// does not check the lease: the name keeps leaders apart.
     ///
     /// # Errors
-    /// Returns the object store's error.
+    /// Returns the object store's error; the details may be stored all the same.
     pub async fn put(self, name: String, details: bytes::Bytes) -> Result<(), StoreError> {
         self.objects.put(&name, details).await
     }

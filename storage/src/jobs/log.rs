@@ -65,7 +65,7 @@ impl FromStr for LogId {
 }
 
 /// The position of the next record in a job's log, as one leader knows it: job, log and the record's number. [`JobLogs::append`] needs it
-/// and returns the next one.
+/// and returns the next one. It is a copy of what was known, not a lock: if another record is there already, the append fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job whose facts the log records.
@@ -83,7 +83,8 @@ impl LogEnd {
     }
 }
 
-/// The reason why a fact was not recorded in a job's log.
+/// The reason why a fact was not recorded in a job's log, or a log not read or deleted: what [`JobLogs`] and
+/// [`OpenJobLog`](super::OpenJobLog) return.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// Another leader has written to the log, or another JobMaster of this leader owns it: the caller must not act for the job any more.
@@ -92,12 +93,13 @@ pub enum AppendError {
     Superseded {
         /// The job whose log it is.
         job: JobId,
-        /// The other leader; `None` if its record can't be read, if another JobMaster of the same leader owns the log or the job's result
-        /// was appended ([`OpenJobLog`](super::OpenJobLog)), or if [`JobLogs::take_over`] gave up after 100 tries.
+        /// The other leader; `None` if its record can't be read or is gone again, if another JobMaster of the same leader owns the log or
+        /// the job's result was appended ([`OpenJobLog`](super::OpenJobLog)), or if [`JobLogs::take_over`] gave up after 100 tries.
         by: Option<Writer>,
     },
-    /// The process no longer holds the leader's lease. Nothing was written, except by [`JobLogs::create`]: its record may be there, and
-    /// a later leader may run the job, but this leader must not report the job as accepted.
+    /// The process no longer holds the leader's lease. Nothing was written, except by [`JobLogs::create`]: its record may be there, and a
+    /// later leader may run the job, but this leader must not report the job as accepted. [`JobLogs::delete`] may have deleted some records
+    /// before.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
         /// The job whose log it is.
@@ -110,7 +112,7 @@ pub enum AppendError {
         /// The job whose log it is.
         job: JobId,
     },
-    /// The record cannot be encoded; nothing was written.
+    /// The record cannot be encoded; nothing was written. The same append fails again.
     #[error("cannot encode a record of job {job}: {why}")]
     Encode {
         /// The job whose log it is.
@@ -118,7 +120,8 @@ pub enum AppendError {
         /// Message of the encoder.
         why: String,
     },
-    /// The store failed. The record may or may not have been written; the caller should repeat the same append.
+    /// The store failed. The record may or may not have been written; the caller should repeat the same append, take-over or deletion. Not
+    /// so after [`JobLogs::create`], which has tried to withdraw the log: another try needs a new [`LogId`].
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -141,7 +144,8 @@ pub struct TakenOver {
     /// leader from before a take-over). No leader will run a job from them; the caller may delete them by
     /// [`JobLogs::delete`].
     pub stale: Vec<LogId>,
-    /// The complete checkpoints that the log records, each with the number of its record in the log, the newest last; empty without a job.
+    /// The complete checkpoints whose records are still in the log, each with the number of its record, the newest last; empty if `end` is
+    /// `None`.
     pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
@@ -162,13 +166,14 @@ impl JobLogs {
         Self { objects, platform, lease }
     }
 
-    /// Creates the log of a new job, with its graph as record 0, and returns the position after it. `log` must be an id that was not
-    /// used before. If the store fails, this tries to withdraw the log again: the submitter is told of a failure, so the next leader
-    /// should not run the job.
+    /// Creates the log of a new job, with its graph as record 0, and returns the position after it. `log` must be an id that was not used
+    /// before, also not by a failed call of this. If the store fails, this tries once to withdraw the log again (it appends
+    /// [`JobFact::Removed`], then deletes both records if record 0 is there): the submitter is told of a failure, so the next leader should
+    /// not run the job. A failure of that is not reported.
     ///
     /// # Errors
-    /// Returns [`AppendError::Exists`] if a log of this job id has a record 0 (also if that job has ended); [`AppendError::LeaseOver`]
-    /// if the lease ended before or while the record was written; [`AppendError::Encode`]; the store's error.
+    /// Returns [`AppendError::Exists`] if a log of this job id has a record 0 (also if that job has ended); [`AppendError::LeaseOver`] if
+    /// the lease ended before or while the record was written; [`AppendError::Encode`]; the store's error.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
@@ -209,7 +214,8 @@ impl JobLogs {
         }
     }
 
-    /// Returns the object store that the logs are in.
+    /// Returns the object store that the logs are in. The JobMaster also keeps the metadata of checkpoints there if no checkpoint directory
+    /// is configured.
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
     }
@@ -234,8 +240,8 @@ impl JobLogs {
         }
     }
 
-    /// Lists the jobs that have records of any kind, also forgotten jobs and logs that no leader would run (ghosts),
-    /// in ascending order of their ids.
+    /// Lists the jobs that have records of any kind, also forgotten jobs and logs that no leader would run (ghosts), in ascending order of
+    /// their ids. A new Dispatcher calls this once, to take over each of them.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -260,9 +266,9 @@ impl JobLogs {
         Ok(names.iter().filter_map(|name| mark_of(name)).filter(|mark| *mark < session).max())
     }
 
-    /// Writes the mark that the leader with this session has taken over all jobs, and deletes the marks of lower sessions. For
-    /// later leaders, a log is then a ghost if it says that its job runs and all its records are of lower sessions: they do not
-    /// run the job from that log, and may delete the log. Unlike appends, this does not check the lease.
+    /// Writes the mark that the leader with this session has taken over all jobs, then deletes the marks of lower sessions. The Dispatcher
+    /// calls this when it has recovered all jobs. For later leaders, a log is then a ghost if it says that its job runs and all its records
+    /// are of lower sessions: they do not run the job from that log, and may delete the log. Unlike appends, this does not check the lease.
     ///
     /// # Errors
     /// Returns the store's error. The mark may be written all the same; the call may be repeated.
@@ -276,14 +282,16 @@ impl JobLogs {
         Ok(())
     }
 
-    /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner:
-    /// earlier leaders can't append any more. For an ended, forgotten or unknown job nothing is written. A log of a
-    /// running job whose records are all of sessions below `mark` (see [`JobLogs::newest_mark`]) is a ghost, which
-    /// counts as no job; with `None` there are no such ghosts.
+    /// Reads a job's logs and, if the job runs or its log is damaged, appends a record that makes `writer` the owner: earlier leaders can't
+    /// append any more. For an ended, forgotten or unknown job nothing is written. A log of a running job whose records are all of sessions
+    /// below `mark` (see [`JobLogs::newest_mark`]) is a ghost, which counts as no job; with `None` there are no such ghosts. Called by a
+    /// new Dispatcher for each job that [`JobLogs::list`] names, and with `None` when a job id is submitted whose log was created after
+    /// that.
     ///
     /// # Errors
-    /// Returns [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before
-    /// each of 100 tries; [`AppendError::LeaseOver`]; the store's error. The call may be repeated.
+    /// Returns [`AppendError::Superseded`] if a leader with a higher session owns the job, or others have appended before each of 100
+    /// tries; [`AppendError::LeaseOver`]; [`AppendError::Encode`]; the store's error. The call may be repeated: it then appends one more
+    /// owner record.
     pub async fn take_over(
         self,
         job: JobId,

@@ -60,7 +60,8 @@ impl OpenJobLog {
     }
 
     /// Waits for an append that is under way, then lets the JobMaster with the session `master` record checkpoints, and no longer an
-    /// earlier one. Writes nothing. Returns the newest complete checkpoint in the log; `None` if there is none.
+    /// earlier one. Each JobMaster calls this once, before it reads its checkpoint. Writes nothing: the log does not name the JobMaster.
+    /// Returns the newest complete checkpoint in the log; `None` if there is none.
     pub async fn lead(&self, master: LeaderSession) -> Option<CheckpointPointer> {
         let mut state = self.0.state.lock().await;
         state.master = Some(master);
@@ -107,7 +108,8 @@ impl OpenJobLog {
     }
 
     /// Appends the job's last fact, its result, after every append that is under way, and returns the position after it. Appends of
-    /// JobMasters are refused from then on, even if this call fails. After a store error the caller repeats the call.
+    /// JobMasters are refused from then on, even if this call fails. After a store error the caller repeats the call with the same fact: it
+    /// succeeds if the record is there from an earlier try. Another fact is refused as superseded then.
     ///
     /// # Errors
     /// Returns the errors of [`JobLogs::append`].

@@ -13,7 +13,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The first four bytes of a record: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJL1";
 
-/// The leading Dispatcher that writes a record of a job's log, as the record names it.
+/// The leading Dispatcher that writes a record of a job's log, as the record names it. Part of each [`JobRecord`], and of
+/// [`AppendError::Superseded`](super::AppendError::Superseded).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The Dispatcher's session (epoch and nonce). In a log, a record of a lower epoch never follows one of a higher epoch.
@@ -26,20 +27,22 @@ pub struct Writer {
 /// is forgotten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
-    /// The job exists and has this graph; always record 0.
+    /// The job exists and has this graph; always record 0. Its arguments and options are in it, but not the program, which is a blob.
     Graph(Arc<JobGraph>),
     /// The record's writer leads the job from here on (see [`JobLogs::take_over`](super::JobLogs::take_over)); appends of earlier leaders
     /// fail.
     Owner,
     /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record.
     Checkpoint(CheckpointPointer),
-    /// The job has ended with this result.
+    /// The job has ended with this result. No leader runs it again; it is shown until it is forgotten. Of several such records the first
+    /// counts.
     Result(Box<JobResultEntry>),
     /// The job is forgotten: no leader runs or shows it any more, and its objects may be deleted from here on, record 0 first.
     Removed,
 }
 
-/// The result of an ended job, as later leaders and REST need it: its end state, failure, times, and where its details are stored.
+/// The result of an ended job, as later leaders and REST need it: its end state, failure, times, and where its details are stored. The
+/// Dispatcher makes it when the job ends, and keeps it until the job is forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
     /// The job that has ended.
@@ -59,11 +62,12 @@ pub struct JobResultEntry {
     /// The number of subtasks by the state in which they ended; states without one are left out.
     pub tasks: BTreeMap<ExecutionState, u32>,
     /// Name and size in bytes of the object in the [`DetailsStore`](super::DetailsStore) that has the job's details; `None` if they could
-    /// not be stored. The object may have been deleted since, to make room for newer ones.
+    /// not be stored or were too large (above 64 MiB). The object may have been deleted since, to make room for newer ones.
     pub details: Option<(String, u64)>,
 }
 
-/// One record of a job's log: a fact and the leader that states it.
+/// One record of a job's log: a fact and the leader that states it. One object of the store each, made by [`JobLogs`](super::JobLogs) for
+/// each append; the record's number is in the object's name only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// The job that the record is about.

@@ -4,7 +4,8 @@ use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
-/// A job's state according to the records of its log, which decides what a new leader does with the job.
+/// A job's state according to the records of its log, which decides what a new leader does with the job. Derived from the records each time
+/// that a log is read, by [`JobLogs::take_over`](super::JobLogs::take_over); it is not stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
     /// There is no job: the log has no record 0, or it is a running job's log whose records an old leader wrote
@@ -16,7 +17,8 @@ pub enum JobState {
     Ended(Box<JobResultEntry>),
     /// The job is forgotten ([`JobFact::Removed`]): it must not be run or shown, and its objects are still to be deleted.
     Removed,
-    /// The log has a record that cannot be read, and none that says that the job has ended: the leader must not run the job, and fails it.
+    /// The log has a record that cannot be read, or whose record 0 is not this job's graph, and none that says that the job has ended or is
+    /// removed: the leader must not run the job, and fails it.
     Damaged {
         /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,

@@ -16,7 +16,8 @@ pub enum Fault {
     /// No fault: calls reach the wrapped store at once.
     #[default]
     None,
-    /// Each call waits this long, on tokio's clock, before it reaches the wrapped store.
+    /// Each call waits this long, on tokio's clock, before it reaches the wrapped store. A fault that is set meanwhile does not change
+    /// that.
     Slow(Duration),
     /// Calls wait until another fault is set, then do what that one says: with [`Fault::None`] they reach the wrapped store after all.
     Hang,
@@ -100,18 +101,20 @@ impl FaultyObjects {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `get` and `list` for calls from now on and for those that hang now, which so pass, fail or go on waiting.
+    /// Sets the fault of `get` and `list` for calls from now on and for those that hang or were made but not polled yet, which so pass,
+    /// wait or fail. Calls that are slow already are not affected. Returns at once.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang now, which so pass, fail or
-    /// go on waiting.
+    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang or were made but not polled
+    /// yet, which so pass, wait or fail. Calls that are slow already are not affected. Returns at once.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`].
+    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`], reads and writes together; calls whose
+    /// future exists but was not polled yet count too. A call whose future was dropped does not.
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }

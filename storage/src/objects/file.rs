@@ -36,8 +36,9 @@ static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
-/// An object store in a directory of a local (or mounted) file system, one file for each object; other users cannot read the files. At
-/// most eight calls use the disk at a time, on blocking threads; further ones wait.
+/// An object store in a directory of a local (or mounted) file system, one file for each object, with a header that has its checksum. Other
+/// users cannot read files and folders that the store makes; folders that existed keep their mode. At most eight calls use the disk at a
+/// time, on blocking threads; further ones wait without a limit.
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,

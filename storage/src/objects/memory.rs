@@ -12,7 +12,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// An object store in memory, lost with the process; clones are handles to the same store.
+/// An object store in memory, lost with the process; clones are handles to the same store. Calls have taken effect when they return their
+/// future. It takes objects only whole (`begin` returns `None`).
 #[derive(Debug, Clone, Default)]
 pub struct MemoryObjects {
     objects: Arc<Mutex<BTreeMap<String, Bytes>>>,

@@ -7,9 +7,10 @@ use super::{ObjectStore, StoreError, StoreFuture};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// An object that a store takes piece by piece. A stream that is dropped without a call of [`ObjectStream::finish`] leaves no object;
-/// after a `finish` that failed or whose future was dropped, the object may be there or not. The calls must follow one after the other:
-/// the next one begins when the future of the one before is done.
+/// An object that a store takes piece by piece. A stream that is dropped without a call of [`ObjectStream::finish`] leaves no object; after
+/// a `finish` that failed or whose future was dropped, the object may be there or not. The calls must follow one after the other: the next
+/// one begins when the future of the one before is done. Made by [`ObjectStore::begin`]; of the stores here only those in files have
+/// streams.
 pub trait ObjectStream: Send + fmt::Debug {
     /// Appends a piece to the object. Its bytes are dropped once they are written, but are durable only after [`ObjectStream::finish`].
     /// After an error the stream can only be dropped.

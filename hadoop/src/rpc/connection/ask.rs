@@ -7,8 +7,9 @@ use crate::rpc::header::SaslMessage;
 use crate::rpc::setup::Time;
 use crate::sasl::{Negotiation, SaslError, Step};
 
-/// A step of authentication that may ask a Kerberos server (KDC) and so block, given out by [`Connection::take`] and
-/// [`Connection::resume`] for the caller to run, on another thread if need be.
+/// A step of authentication that may ask a Kerberos server (KDC) and so block, given out by [`Connection::take`] and [`Connection::resume`]
+/// for the caller to run, on another thread if need be. While it is out, the connection handles no bytes. If it is dropped, the connection
+/// never gets ready, and ends with the setup timeout.
 #[derive(Debug)]
 pub struct Ask {
     negotiation: Box<Negotiation>,

@@ -206,7 +206,8 @@ pub(in crate::yarn) fn iso8601(at: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}+0000")
 }
 
-/// A watch of one application, which gives a report for each change; made by [`YarnClient::watch`].
+/// A watch of one application, which gives a report for each change; made by [`YarnClient::watch`]. Dropping it stops the questions and
+/// changes nothing about the application. States that last shorter than the pause between two questions are missed.
 #[derive(Debug)]
 pub struct Watch {
     client: YarnClient,

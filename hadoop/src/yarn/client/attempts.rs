@@ -65,11 +65,12 @@ impl YarnClient {
         response.container_report.ok_or(YarnError::Incomplete { method, field: "report" })
     }
 
-    /// Has the ResourceManager end an attempt as failed. YARN starts another attempt if the application may have one.
+    /// Has the ResourceManager end an attempt as failed, with its containers unless the application keeps them across attempts. YARN starts
+    /// another attempt if the application may have one. Returns once the ResourceManager has taken the request; the attempt may end later.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this.
     pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
         let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
         let _: FailApplicationAttemptResponse =

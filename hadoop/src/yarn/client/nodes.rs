@@ -54,11 +54,12 @@ impl YarnClient {
         Ok(response.node_labels)
     }
 
-    /// Returns the nodes that have labels, with these. A node id with port 0 stands for all of the host's nodes.
+    /// Returns the nodes that have labels, with these. A node id with port 0 stands for all of the host's nodes. Empty if no node has a
+    /// label.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this; `YarnError::Incomplete` for an entry without a node.
     pub async fn nodes_to_labels(&self) -> Result<Vec<(NodeId, Vec<String>)>, YarnError> {
         let method = "getNodeToLabels";
         let response: GetNodesToLabelsResponse =
@@ -70,12 +71,12 @@ impl YarnClient {
         response.node_to_labels.into_iter().map(entry).collect()
     }
 
-    /// Returns these labels with the nodes that have them; all labels if `labels` is empty. A label without nodes has
-    /// no entry.
+    /// Returns these labels with the nodes that have them; all labels if `labels` is empty. A label without nodes, or that the cluster does
+    /// not know, has no entry.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this; `YarnError::Incomplete` for an entry without a label.
     pub async fn labels_to_nodes(
         &self,
         labels: &[&str],

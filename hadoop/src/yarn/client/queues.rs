@@ -24,12 +24,12 @@ impl YarnClient {
         response.queue_info.ok_or(YarnError::Incomplete { method, field: "queue" })
     }
 
-    /// Returns the leaf queues, the only ones that applications can be submitted to, with their full paths, sorted by
-    /// these; stopped ones are among them.
+    /// Returns the leaf queues, the only ones that applications can be submitted to, with their full paths, sorted by these; stopped ones
+    /// are among them. Asks for the whole tree in one call.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this; `YarnError::Incomplete` for an answer without the queue `root`.
     pub async fn leaf_queues(&self) -> Result<Vec<(String, QueueInfo)>, YarnError> {
         let mut leaves = Vec::new();
         let mut open = vec![(String::new(), self.queue("root").await?)];

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again
-/// whenever a restarted ResourceManager makes the ApplicationMaster register again.
+/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again whenever a
+/// restarted ResourceManager makes the ApplicationMaster register again. Given to [`AmRmClient::register`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The host at which the application's clients may call the ApplicationMaster; not checked.
@@ -48,8 +48,9 @@ pub struct AmRmOptions {
     /// interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to
     /// this interval. On average at most 20 beats per second come sooner than this interval.
     pub busy: Duration,
-    /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default. With more, the ApplicationMaster
-    /// counts as stuck: the heartbeats stop, so that the ResourceManager starts another attempt.
+    /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default, and 0 counts as 1. With more, the ApplicationMaster
+    /// counts as stuck: the heartbeats stop for good, so that the ResourceManager starts another attempt; the events that wait are still
+    /// given out.
     pub events: usize,
 }
 
@@ -71,7 +72,8 @@ impl Default for AmRmOptions {
     }
 }
 
-/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`].
+/// The result with which an ApplicationMaster unregisters, and so ends its application: see [`AmRmClient::finish`]. Not sent before that
+/// call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
     /// The application's own verdict on its success, shown in its report.
@@ -82,8 +84,8 @@ pub struct Finish {
     pub tracking_url: String,
 }
 
-/// Receives the ResourceManager's events for an [`AmRmClient`], in order. After an error nothing comes: the heartbeats
-/// have stopped.
+/// Receives the ResourceManager's events for an [`AmRmClient`], in order; made by [`AmRmClient::register`] and not cloneable. After an
+/// error nothing comes: the heartbeats have stopped. If it is dropped, they stop at the next event.
 #[derive(Debug)]
 pub struct AmRmEvents {
     events: mpsc::Receiver<Result<MasterEvent, YarnError>>,
@@ -125,10 +127,10 @@ struct Shared {
 }
 
 impl AmRmClient {
-    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the
-    /// token for the scheduler), as they do in the container that YARN made for it. If the answer to a first try was
-    /// lost, the ApplicationMaster is registered already: this succeeds, but [`MasterEvent::Registered`] does not come,
-    /// and [`maximum`](Self::maximum) is empty.
+    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the token for the
+    /// scheduler), as they do in the container that YARN made for it. If the answer to a first try was lost, the ApplicationMaster is
+    /// registered already: this succeeds, but [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first
+    /// heartbeat goes out at once if containers are asked for by then, else after [`AmRmOptions::idle`].
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
@@ -248,10 +250,10 @@ impl AmRmClient {
         self.master().maximum().clone()
     }
 
-    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done.
-    /// YARN then ends the application with this result and stops its containers. The whole wait has no bound, each call
-    /// has that of `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the
-    /// heartbeats have stopped then all the same.
+    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done. YARN then ends the
+    /// application with this result and stops its containers. The whole wait has no bound, each call has that of
+    /// `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped then
+    /// all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The

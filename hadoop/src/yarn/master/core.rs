@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests that may be open at the same time.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The reason why a request for containers was not accepted; no request was added.
+/// The reason why a request for containers was not accepted by [`Master::request`] or [`AmRmClient::request`](super::AmRmClient::request),
+/// found without asking the ResourceManager; no request was added. A refusal by the ResourceManager is a [`MasterEvent::Refused`] instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The number of open requests has reached its bound of 10,000.
+    /// The number of open requests has reached its bound of 10,000. Requests that were granted in full, taken back or refused do not count.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
     /// The request is for more containers than YARN can count (`i32::MAX`).
@@ -100,9 +101,9 @@ impl Master {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
     }
 
-    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same
-    /// container changes nothing. The end of a container that was granted or recovered comes as
-    /// [`MasterEvent::Completed`], as for any other.
+    /// Gives a container back with the next allocation, whether it was started or not. A second call for the same container changes
+    /// nothing, and one for a container that is not this ApplicationMaster's is sent all the same. The end of a container that was granted
+    /// or recovered comes as [`MasterEvent::Completed`], as for any other; until then it stays among [`Master::containers`].
     pub fn release(&mut self, id: ContainerId) {
         if !self.released.contains(&id) {
             self.releases.insert(id);
@@ -262,8 +263,8 @@ impl Master {
     }
 
     /// Takes the answer to a registration: keeps the largest container size and the nodes' tokens in it. Returns
-    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not
-    /// known yet.
+    /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not known yet. A
+    /// container that is being released is left out.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! How containers end, by YARN's own numbers (`ContainerExitStatus`). Only names belong here.
 
-/// The way in which a container ended, by YARN's exit status.
+/// The way in which a container ended, by YARN's exit status. Comes with [`MasterEvent::Completed`](super::MasterEvent::Completed); the
+/// program's own codes and YARN's reasons are one number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerExit {
     /// The program ended with code 0.
@@ -8,7 +9,7 @@ pub enum ContainerExit {
     /// The program ended with a code of its own, 1 to 255; the code is 128 plus a signal's number if the signal killed
     /// the program.
     Code(i32),
-    /// The container has not ended, or nobody knows how.
+    /// The container has not ended, or nobody knows how. Status -1000, which YARN also reports for containers that run.
     Unknown,
     /// The container was lost with its node, released by its ApplicationMaster, or not started in time.
     Aborted,

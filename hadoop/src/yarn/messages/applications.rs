@@ -19,7 +19,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses.
+    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses. Returned by
+    /// `YarnClient::report`, `YarnClient::applications` and `Watch::next`; it is a copy that does not change later.
     pub struct ApplicationReport () {
         /// The application's id.
         optional message<ApplicationId> application_id = 1;
@@ -120,7 +121,7 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application: YARN kills the application when it is over.
+    /// A time-out of an application: YARN kills the application when it is over. Part of `AppTimeoutsMap`.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -130,8 +131,8 @@ messages! {
         optional int64 remaining_time = 3;
     }
 
-    /// The description of an application that a client submits: all that the ResourceManager needs to start its
-    /// ApplicationMaster.
+    /// The description of an application that a client submits: all that the ResourceManager needs to start its ApplicationMaster. Made by
+    /// the caller of `YarnClient::submit`; fields that are not set have the defaults that they name. Part of `SubmitApplicationRequest`.
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
@@ -177,8 +178,8 @@ messages! {
         repeated message<StringStringMap> application_scheduling_properties = 19;
     }
 
-    /// One permission for an application (to view or to change it), and the users and groups that have it besides the
-    /// application's owner.
+    /// One permission for an application (to view or to change it), and the users and groups that have it besides the application's owner.
+    /// Part of `ContainerLaunchContext` and `RegisterApplicationMasterResponse`.
     pub struct ApplicationAclMap (Eq) {
         /// An [`ApplicationAccessType`]: the permission that `acl` grants.
         optional enumeration(ApplicationAccessType) access_type = 1;
@@ -186,8 +187,8 @@ messages! {
         optional string acl = 2;
     }
 
-    /// Selects the log files of an application's containers that nodes collect into the remote file system, at its end
-    /// and while it runs.
+    /// Selects the log files of an application's containers that nodes collect into the remote file system, at its end and while it runs.
+    /// Part of `ApplicationSubmissionContext` and `ContainerTokenIdentifier`.
     pub struct LogAggregationContext (Eq) {
         /// A Java regular expression for the names of the files that are collected at the end of the application.
         optional string include_pattern = 1 [default = ".*"];
@@ -206,7 +207,7 @@ messages! {
         optional string log_aggregation_policy_parameters = 6;
     }
 
-    /// One of the time-outs that an application is submitted with, in seconds from the submission.
+    /// One of the time-outs that an application is submitted with, in seconds from the submission. Part of `ApplicationSubmissionContext`.
     pub struct ApplicationTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be set.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -214,7 +215,7 @@ messages! {
         optional int64 timeout = 2;
     }
 
-    /// The numbers of a cluster's NodeManagers by state, as the ResourceManager counts them.
+    /// The numbers of a cluster's NodeManagers by state, as the ResourceManager counts them. Returned by `YarnClient::metrics`.
     pub struct YarnClusterMetrics (Eq) {
         /// Number of registered nodes: active, unhealthy, or on their way out of service.
         optional int32 num_node_managers = 1;
@@ -234,8 +235,8 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// The ResourceManager's report of one attempt to run an application: the attempt's state, times and
-    /// ApplicationMaster.
+    /// The ResourceManager's report of one attempt to run an application: the attempt's state, times and ApplicationMaster. Part of
+    /// `GetApplicationAttemptReportResponse` and `GetApplicationAttemptsResponse`.
     pub struct ApplicationAttemptReport (Eq) {
         /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -259,7 +260,8 @@ messages! {
         optional int64 finish_time = 10;
     }
 
-    /// One of an application's time-outs that is to be changed, with the new absolute time in ISO 8601.
+    /// One of an application's time-outs that is to be changed, with the new absolute time in ISO 8601. `YarnClient::set_timeout` makes it.
+    /// Part of `UpdateApplicationTimeoutsRequest` and `UpdateApplicationTimeoutsResponse`.
     pub struct ApplicationUpdateTimeoutMap (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out to be changed.
         optional enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -269,7 +271,8 @@ messages! {
 }
 
 enumerations! {
-    /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final.
+    /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final. Fields of `ApplicationReport`
+    /// and `GetApplicationsRequest` hold its number.
     pub enum YarnApplicationState {
         /// The ResourceManager has just received the application's submission.
         New = 1,
@@ -290,7 +293,8 @@ enumerations! {
         Killed = 8,
     }
 
-    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters.
+    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters. Fields of `ApplicationReport`
+    /// and `FinishApplicationMasterRequest` hold its number.
     pub enum FinalApplicationStatus {
         /// The application has said nothing, or has not ended.
         Undefined = 0,
@@ -304,7 +308,8 @@ enumerations! {
         Ended = 4,
     }
 
-    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system.
+    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system. A field of
+    /// `ApplicationReport` holds its number.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
@@ -328,7 +333,7 @@ enumerations! {
         Lifetime = 1,
     }
 
-    /// A permission for an application, beside those of its owner and of administrators.
+    /// A permission for an application, beside those of its owner and of administrators. A field of `ApplicationAclMap` holds its number.
     pub enum ApplicationAccessType {
         /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
@@ -336,7 +341,7 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The owners whose applications a listing (`getApplications`) includes.
+    /// The owners whose applications a listing (`getApplications`) includes. A field of `GetApplicationsRequest` holds its number.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
@@ -346,8 +351,8 @@ enumerations! {
         Own = 2,
     }
 
-    /// The state of an attempt to run an application, as the ResourceManager sees it. The numbers are YARN's, not an
-    /// order.
+    /// The state of an attempt to run an application, as the ResourceManager sees it. The numbers are YARN's, not an order. A field of
+    /// `ApplicationAttemptReport` holds its number.
     pub enum YarnApplicationAttemptState {
         /// The ResourceManager has made the attempt, and nothing more.
         New = 1,

@@ -3,8 +3,8 @@
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The id of an application: the ResourceManager's start time and a number since then. Shown as
-    /// `application_1570379089091_0019`. Values are ordered by `id`, then by `cluster_timestamp`.
+    /// The id of an application: the ResourceManager's start time and a number since then. Shown as, and parsed by `FromStr` from,
+    /// `application_1570379089091_0019`. Values are ordered by `id`, then by `cluster_timestamp`. Fields that are not set count as 0.
     pub struct ApplicationId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// Number of the application since `cluster_timestamp`, from 1.
         optional int32 id = 1;
@@ -12,8 +12,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node
-    /// offers.
+    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node offers. Fields that
+    /// are not set count as 0.
     pub struct Resource (Eq) {
         /// Memory in mebibytes (MiB).
         optional int64 memory = 1;
@@ -47,7 +47,7 @@ messages! {
         optional string value = 2;
     }
 
-    /// An entry of a map from texts to whole numbers, such as amounts by resource type.
+    /// An entry of a map from texts to whole numbers, such as amounts by resource type. Part of `ApplicationResourceUsageReport`.
     pub struct StringLongMap (Eq) {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -71,7 +71,7 @@ messages! {
         optional int32 priority = 1;
     }
 
-    /// The measured use of resources by a node, or by all its containers together.
+    /// The measured use of resources by a node, or by all its containers together. Part of `NodeReport`.
     pub struct ResourceUtilization () {
         /// Physical memory in use, in mebibytes.
         optional int32 pmem = 1;
@@ -83,7 +83,7 @@ messages! {
         repeated message<StringFloatMap> custom_resources = 4;
     }
 
-    /// An entry of a map from texts to fractional numbers, such as the use of each resource type.
+    /// An entry of a map from texts to fractional numbers, such as the use of each resource type. Part of `ResourceUtilization`.
     pub struct StringFloatMap () {
         /// The key, such as the name of a resource type.
         required string key = 1;
@@ -91,8 +91,8 @@ messages! {
         required float value = 2;
     }
 
-    /// The id of a container: its attempt and a number. Shown as `container_e01_1570379089091_0019_01_000002`, where
-    /// `e01` counts the ResourceManager's restarts.
+    /// The id of a container: its attempt and a number. Shown as `container_e01_1570379089091_0019_01_000002`, where `e01` counts the
+    /// ResourceManager's restarts. Two ids of one container may differ in `app_id`, which messages may leave out.
     pub struct ContainerId (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The application of the container; not set by YARN, because the attempt's id holds it.
         optional message<ApplicationId> app_id = 1;
@@ -103,13 +103,14 @@ messages! {
         optional int64 id = 3;
     }
 
-    /// The resource profiles of a cluster: amounts of resources that have names, by which containers can be asked for.
+    /// The resource profiles of a cluster: amounts of resources that have names, by which containers can be asked for. Part of
+    /// `GetAllResourceProfilesResponse` and `RegisterApplicationMasterResponse`.
     pub struct ResourceProfiles (Eq) {
         /// The profiles, in no order.
         repeated message<ResourceProfileEntry> resource_profiles_map = 1;
     }
 
-    /// One resource profile of a cluster: a named amount of resources.
+    /// One resource profile of a cluster: a named amount of resources. Part of `ResourceProfiles`.
     pub struct ResourceProfileEntry (Eq) {
         /// Name of the profile, such as `minimum`, `default`, `maximum`.
         required string name = 1;
@@ -117,7 +118,8 @@ messages! {
         required message<Resource> resources = 2;
     }
 
-    /// A resource type of which containers can have an amount in this cluster, with the unit of the amounts.
+    /// A resource type of which containers can have an amount in this cluster, with the unit of the amounts. Part of
+    /// `GetAllResourceTypeInfoResponse` and `RegisterApplicationMasterResponse`.
     pub struct ResourceTypeInfo (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string name = 1;

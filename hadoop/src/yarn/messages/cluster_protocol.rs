@@ -11,30 +11,31 @@ use super::queues::{QueueInfo, QueueUserAclInfo};
 use crate::proto::messages;
 
 messages! {
-    /// The request of `getClusterMetrics`, which asks the ResourceManager for the numbers of the cluster's nodes by
-    /// state.
+    /// The request of `getClusterMetrics`, which asks the ResourceManager for the numbers of the cluster's nodes by state. Sent by
+    /// `YarnClient::metrics`.
     pub struct GetClusterMetricsRequest (Eq) {}
 
-    /// The response to `getClusterMetrics`: the numbers of the cluster's nodes by state.
+    /// The response to `getClusterMetrics`: the numbers of the cluster's nodes by state. Read by `YarnClient::metrics`.
     pub struct GetClusterMetricsResponse (Eq) {
         /// The numbers of nodes; always set by the ResourceManager.
         optional message<YarnClusterMetrics> cluster_metrics = 1;
     }
 
-    /// The request of `getClusterNodes`, which asks the ResourceManager for the reports of the nodes in given states.
+    /// The request of `getClusterNodes`, which asks the ResourceManager for the reports of the nodes in given states. Sent by
+    /// `YarnClient::nodes`.
     pub struct GetClusterNodesRequest (Eq) {
         /// Selects nodes in any of these [`NodeState`]s; in any state if there is none.
         repeated enumeration(NodeState) node_states = 1 [packed = "false"];
     }
 
-    /// The response to `getClusterNodes`: the reports of the nodes in the requested states.
+    /// The response to `getClusterNodes`: the reports of the nodes in the requested states. Read by `YarnClient::nodes`.
     pub struct GetClusterNodesResponse () {
         /// Reports of the selected nodes, in no order.
         repeated message<NodeReport> node_reports = 1;
     }
 
-    /// The request of `getQueueInfo`, which asks the ResourceManager for the report of a queue, and if wanted of its
-    /// applications and the queues below it.
+    /// The request of `getQueueInfo`, which asks the ResourceManager for the report of a queue, and if wanted of its applications and the
+    /// queues below it. Sent by `YarnClient::queue`.
     pub struct GetQueueInfoRequest (Eq) {
         /// Name of the queue that is asked for, or its full path.
         optional string queue_name = 1;
@@ -48,47 +49,50 @@ messages! {
         optional string sub_cluster_id = 5;
     }
 
-    /// The response to `getQueueInfo`: the queue's capacities, state and content, or nothing if there is no such queue.
+    /// The response to `getQueueInfo`: the queue's capacities, state and content, or nothing if there is no such queue. Read by
+    /// `YarnClient::queue`.
     pub struct GetQueueInfoResponse () {
         /// The queue; not set if there is none of that name.
         optional message<QueueInfo> queue_info = 1;
     }
 
-    /// The request of `getQueueUserAcls`, which asks for the permissions that the calling user has in each queue.
+    /// The request of `getQueueUserAcls`, which asks for the permissions that the calling user has in each queue. Sent by
+    /// `YarnClient::queue_acls`.
     pub struct GetQueueUserAclsInfoRequest (Eq) {}
 
-    /// The response to `getQueueUserAcls`: the calling user's permissions by queue.
+    /// The response to `getQueueUserAcls`: the calling user's permissions by queue. Read by `YarnClient::queue_acls`.
     pub struct GetQueueUserAclsInfoResponse (Eq) {
         /// The calling user's permissions in every queue, in no order.
         repeated message<QueueUserAclInfo> queue_user_acls = 1;
     }
 
-    /// The request of `getNodeToLabels`, which asks for the nodes with their node labels (names of partitions of the
-    /// cluster).
+    /// The request of `getNodeToLabels`, which asks for the nodes with their node labels (names of partitions of the cluster). Sent by
+    /// `YarnClient::nodes_to_labels`.
     pub struct GetNodesToLabelsRequest (Eq) {}
 
-    /// The response to `getNodeToLabels`: the nodes that have labels, with these.
+    /// The response to `getNodeToLabels`: the nodes that have labels, with these. Read by `YarnClient::nodes_to_labels`.
     pub struct GetNodesToLabelsResponse (Eq) {
         /// Nodes with at least one label, in no order.
         repeated message<NodeIdToLabels> node_to_labels = 1;
     }
 
-    /// The request of `getLabelsToNodes`, which asks for the nodes that have given node labels.
+    /// The request of `getLabelsToNodes`, which asks for the nodes that have given node labels. Sent by `YarnClient::labels_to_nodes`.
     pub struct GetLabelsToNodesRequest (Eq) {
         /// Selects any of these labels; all labels if there is none.
         repeated string node_labels = 1;
     }
 
-    /// The response to `getLabelsToNodes`: the requested node labels, each with the nodes that have it.
+    /// The response to `getLabelsToNodes`: the requested node labels, each with the nodes that have it. Read by
+    /// `YarnClient::labels_to_nodes`.
     pub struct GetLabelsToNodesResponse (Eq) {
         /// Labels with at least one node, in no order.
         repeated message<LabelsToNodeIds> labels_to_nodes = 1;
     }
 
-    /// The request of `getClusterNodeLabels`, which asks for the node labels that the cluster knows.
+    /// The request of `getClusterNodeLabels`, which asks for the node labels that the cluster knows. Sent by `YarnClient::node_labels`.
     pub struct GetClusterNodeLabelsRequest (Eq) {}
 
-    /// The response to `getClusterNodeLabels`: the node labels that the cluster knows.
+    /// The response to `getClusterNodeLabels`: the node labels that the cluster knows. Read by `YarnClient::node_labels`.
     pub struct GetClusterNodeLabelsResponse (Eq) {
         /// Names of the labels only, for old clients.
         repeated string deprecated_node_labels = 1;
@@ -96,8 +100,8 @@ messages! {
         repeated message<NodeLabel> node_labels = 2;
     }
 
-    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the
-    /// cluster.
+    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the cluster. This library
+    /// has no method for it; `YarnClient::call` sends it.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
     /// The response to `getResourceProfiles`: all resource profiles of the cluster.
@@ -106,8 +110,8 @@ messages! {
         required message<ResourceProfiles> resource_profiles = 1;
     }
 
-    /// The request of `getResourceProfile`, which asks for one resource profile (a named size of containers) of the
-    /// cluster.
+    /// The request of `getResourceProfile`, which asks for one resource profile (a named size of containers) of the cluster. A cluster
+    /// without profiles, or without this one, answers with an exception. This library has no method for it; `YarnClient::call` sends it.
     pub struct GetResourceProfileRequest (Eq) {
         /// Name of a profile that the ResourceManager has.
         required string profile = 1;
@@ -119,17 +123,19 @@ messages! {
         required message<Resource> resources = 1;
     }
 
-    /// The request of `getResourceTypeInfo`, which asks for the resource types of which containers can have an amount.
+    /// The request of `getResourceTypeInfo`, which asks for the resource types of which containers can have an amount. Sent by
+    /// `YarnClient::resource_types`.
     pub struct GetAllResourceTypeInfoRequest (Eq) {}
 
-    /// The response to `getResourceTypeInfo`: the resource types of the cluster, memory and cores among them.
+    /// The response to `getResourceTypeInfo`: the resource types of the cluster, memory and cores among them. Read by
+    /// `YarnClient::resource_types`.
     pub struct GetAllResourceTypeInfoResponse (Eq) {
         /// The resource types, memory and cores among them.
         repeated message<ResourceTypeInfo> resource_type_info = 1;
     }
 
-    /// The request of `getClusterNodeAttributes`, which asks for the attributes (named values of nodes) that some node
-    /// has.
+    /// The request of `getClusterNodeAttributes`, which asks for the attributes (named values of nodes) that some node has. This library
+    /// has no method for it; `YarnClient::call` sends it.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
     /// The response to `getClusterNodeAttributes`: the names and types of the attributes that some node has.
@@ -138,7 +144,8 @@ messages! {
         repeated message<NodeAttributeInfo> node_attributes = 1;
     }
 
-    /// The request of `getAttributesToNodes`, which asks for the nodes that have given attributes.
+    /// The request of `getAttributesToNodes`, which asks for the nodes that have given attributes. This library has no method for it;
+    /// `YarnClient::call` sends it.
     pub struct GetAttributesToNodesRequest (Eq) {
         /// Selects any of these attributes; all if there is none.
         repeated message<NodeAttributeKey> node_attributes = 1;
@@ -151,7 +158,8 @@ messages! {
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
     }
 
-    /// The request of `getNodesToAttributes`, which asks for the attributes of given hosts.
+    /// The request of `getNodesToAttributes`, which asks for the attributes of given hosts. This library has no method for it;
+    /// `YarnClient::call` sends it.
     pub struct GetNodesToAttributesRequest (Eq) {
         /// Selects any of these hosts; all if there is none.
         repeated string hostnames = 1;

@@ -7,8 +7,9 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// The command, files, environment and tokens with which a NodeManager starts a container. Its `Debug` shows
-    /// neither tokens nor values of the environment.
+    /// The command, files, environment and tokens with which a NodeManager starts a container. Its `Debug` shows neither tokens nor values
+    /// of the environment. Made by `ContainerLaunchContext::of_command`; given to `NmClient::start`, or for the ApplicationMaster to
+    /// `YarnClient::submit`.
     #[prost(skip_debug)]
     pub struct ContainerLaunchContext (Eq) {
         /// The files that the node fetches before the container starts.
@@ -31,7 +32,8 @@ messages! {
         optional bytes tokens_conf = 8;
     }
 
-    /// A file for a container, with the name that the file has in the container's working directory.
+    /// A file for a container, with the name that the file has in the container's working directory. Part of `ContainerLaunchContext` and
+    /// `ResourceLocalizationRequest`.
     pub struct StringLocalResourceMap (Eq) {
         /// The file's name below the container's working directory.
         optional string key = 1;
@@ -39,8 +41,8 @@ messages! {
         optional message<LocalResource> value = 2;
     }
 
-    /// A file of a remote file system that a node fetches for a container. The node keeps its copy and may share it
-    /// with other containers.
+    /// A file of a remote file system that a node fetches for a container. The node keeps its copy and may share it with other containers.
+    /// Part of `StringLocalResourceMap`.
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
@@ -58,7 +60,7 @@ messages! {
         optional bool should_be_uploaded_to_shared_cache = 7;
     }
 
-    /// The address of a file on a file system that nodes can read, in its parts.
+    /// The address of a file on a file system that nodes can read, in its parts. Part of `LocalResource`.
     pub struct Url (Eq) {
         /// The scheme, such as `hdfs`.
         optional string scheme = 1;
@@ -72,8 +74,8 @@ messages! {
         optional string user_info = 5;
     }
 
-    /// An entry of a map from texts to bytes, such as data for a node's auxiliary services. Its `Debug` shows the key
-    /// only.
+    /// An entry of a map from texts to bytes, such as data for a node's auxiliary services. Its `Debug` shows the key only. Part of
+    /// `ContainerLaunchContext` and `StartContainersResponse`.
     #[prost(skip_debug)]
     pub struct StringBytesMap (Eq) {
         /// The key, such as the name of an auxiliary service.
@@ -82,8 +84,8 @@ messages! {
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container's program again by itself after a failure, of which the
-    /// ApplicationMaster is not told.
+    /// The rule by which a node starts a container's program again by itself after a failure, of which the ApplicationMaster is not told.
+    /// It is part of a `ContainerLaunchContext`, where it is not set by default.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -97,7 +99,8 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container, for clients: its node, state, times and end.
+    /// The ResourceManager's report of a container, for clients: its node, state, times and end. Part of `GetContainerReportResponse` and
+    /// `GetContainersResponse`.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -128,8 +131,8 @@ messages! {
         optional string exposed_ports = 13;
     }
 
-    /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If
-    /// it is not started before its token expires, it is lost.
+    /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If it is not started
+    /// before its token expires, it is lost. `MasterEvent::Allocated` brings it, and `NmClient::start` starts it.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;
@@ -156,8 +159,9 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// The state of a container, or how it ended. A node reports it when asked, the ResourceManager once the container
-    /// has ended.
+    /// The state of a container, or how it ended. A node reports it when asked, the ResourceManager once the container has ended. Part of
+    /// `AllocateResponse` and `GetContainerStatusesResponse`. Returned by `NmClient::status`; `Master` makes a `MasterEvent::Completed` of
+    /// the ResourceManager's.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -180,7 +184,7 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which a node prepares a fetched file for a container.
+    /// The way in which a node prepares a fetched file for a container. A field of `LocalResource` holds its number.
     pub enum LocalResourceType {
         /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
@@ -191,7 +195,7 @@ enumerations! {
         Pattern = 3,
     }
 
-    /// The containers that share a node's copy of a fetched file.
+    /// The containers that share a node's copy of a fetched file. A field of `LocalResource` holds its number.
     pub enum LocalResourceVisibility {
         /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
@@ -201,7 +205,8 @@ enumerations! {
         Application = 3,
     }
 
-    /// The kinds of ends of a container's program after which its node starts the program again.
+    /// The kinds of ends of a container's program after which its node starts the program again. A field of `ContainerRetryContext` holds
+    /// its number.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -211,8 +216,8 @@ enumerations! {
         RetryOnSpecificErrorCodes = 2,
     }
 
-    /// The state of a container. `Running` means that its start was requested, not that its files are there: see
-    /// [`ContainerSubState`].
+    /// The state of a container. `Running` means that its start was requested, not that its files are there: see [`ContainerSubState`].
+    /// Fields of `ContainerReport` and `ContainerStatus` hold its number.
     pub enum ContainerState {
         /// The container was granted, and its node has not been told to start it.
         New = 1,
@@ -222,7 +227,8 @@ enumerations! {
         Complete = 3,
     }
 
-    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already.
+    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already. A field of
+    /// `ContainerStatus` holds its number.
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,
@@ -236,7 +242,8 @@ enumerations! {
         Done = 5,
     }
 
-    /// The kind of a container's program: an ApplicationMaster or anything else.
+    /// The kind of a container's program: an ApplicationMaster or anything else. A node reads it in the token of a container; no message of
+    /// an ApplicationMaster has it. A field of `ContainerTokenIdentifier` holds its number.
     pub enum ContainerType {
         /// The container runs an application's ApplicationMaster.
         ApplicationMaster = 1,

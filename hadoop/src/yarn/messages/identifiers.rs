@@ -7,8 +7,9 @@ use super::nodes::NodeId;
 use crate::proto::messages;
 
 messages! {
-    /// The identifier inside an NMToken, the token with which an ApplicationMaster calls a NodeManager: the attempt
-    /// that may use this node's container service.
+    /// The identifier inside an NMToken, the token with which an ApplicationMaster calls a NodeManager: the attempt that may use this
+    /// node's container service. This library neither makes nor reads it: a program that wants to look inside decodes the bytes of
+    /// `Token::identifier`.
     pub struct NmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -20,8 +21,9 @@ messages! {
         optional int32 key_id = 4 [default = "-1"];
     }
 
-    /// The identifier inside an AMRMToken, the token with which an ApplicationMaster calls the ResourceManager's
-    /// scheduler: the attempt that may use it.
+    /// The identifier inside an AMRMToken, the token with which an ApplicationMaster calls the ResourceManager's scheduler: the attempt
+    /// that may use it. This library neither makes nor reads it: a program that wants to look inside decodes the bytes of
+    /// `Token::identifier`.
     pub struct AmRmTokenIdentifier (Eq) {
         /// The attempt that the token was issued to.
         optional message<ApplicationAttemptId> app_attempt_id = 1;
@@ -29,8 +31,9 @@ messages! {
         optional int32 key_id = 2 [default = "-1"];
     }
 
-    /// The identifier inside a ContainerToken, the token that goes with a request to start a container: it says what
-    /// the container's node may start, and until when.
+    /// The identifier inside a ContainerToken, the token that goes with a request to start a container: it says what the container's node
+    /// may start, and until when. This library neither makes nor reads it: a program that wants to look inside decodes the bytes of
+    /// `Token::identifier`.
     pub struct ContainerTokenIdentifier (Eq) {
         /// The container that may be started with the token.
         optional message<ContainerId> container_id = 1;
@@ -67,8 +70,8 @@ messages! {
         repeated string allocation_tags = 16;
     }
 
-    /// The identifier inside a ResourceManager's delegation token (`RM_DELEGATION_TOKEN`), where it follows a version
-    /// byte.
+    /// The identifier inside a ResourceManager's delegation token (`RM_DELEGATION_TOKEN`), where it follows a version byte. This library
+    /// neither makes nor reads it: a program that wants to look inside decodes what follows the first byte of `Token::identifier`.
     pub struct RmDelegationTokenIdentifier (Eq) {
         /// The user that the token's bearer is taken for.
         optional string owner = 1;

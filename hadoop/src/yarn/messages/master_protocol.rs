@@ -11,8 +11,9 @@ use crate::proto::{enumerations, messages};
 use crate::tokens::TokenProto;
 
 messages! {
-    /// An ApplicationMaster's request for containers of one size in one place, sent with `allocate`. Its number is the
-    /// total wanted now for this priority, place, size and allocation id, not an addition to earlier requests.
+    /// An ApplicationMaster's request for containers of one size in one place, sent with `allocate`. Its number is the total wanted now for
+    /// this priority, place, size and allocation id, not an addition to earlier requests. `Master` makes these from an `Ask`: one for each
+    /// place, and always one for `*`.
     pub struct ResourceRequest (Eq) {
         /// The priority within the application: lower numbers are served first.
         optional message<Priority> priority = 1;
@@ -34,7 +35,8 @@ messages! {
         optional int64 allocation_request_id = 8 [default = "-1"];
     }
 
-    /// The execution type (guaranteed or opportunistic) of the containers that an ApplicationMaster requests.
+    /// The execution type (guaranteed or opportunistic) of the containers that an ApplicationMaster requests. `AmRmClient` never sets it
+    /// and so gets guaranteed containers. Part of `ResourceRequest` and `SchedulingRequest`.
     pub struct ExecutionTypeRequest (Eq) {
         /// The [`ExecutionType`] that is wanted for the containers.
         optional enumeration(ExecutionType) execution_type = 1 [default = "Guaranteed"];
@@ -42,9 +44,9 @@ messages! {
         optional bool enforce_execution_type = 2 [default = "false"];
     }
 
-    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the
-    /// ResourceManager; its application is running from then on. A second registration of an attempt is refused with an
-    /// exception, except after [`AmCommand::Resync`].
+    /// The request of `registerApplicationMaster`, by which an ApplicationMaster registers itself at the ResourceManager; its application
+    /// is running from then on. A second registration of an attempt is refused with an exception, except after [`AmCommand::Resync`].
+    /// `AmRmClient` sends it, without placement constraints, and takes that exception for success.
     pub struct RegisterApplicationMasterRequest (Eq) {
         /// The host at which the application's clients reach the ApplicationMaster.
         optional string host = 1;
@@ -56,8 +58,9 @@ messages! {
         repeated message<PlacementConstraintMapEntry> placement_constraints = 4;
     }
 
-    /// The response to `registerApplicationMaster`: limits, the key for clients' tokens, and the containers left by
-    /// earlier attempts. Its `Debug` does not show the key.
+    /// The response to `registerApplicationMaster`: limits, the key for clients' tokens, and the containers left by earlier attempts. Its
+    /// `Debug` does not show the key. `Master::registered` reads the limit, tokens and containers; the whole comes as
+    /// `MasterEvent::Registered`.
     #[prost(skip_debug)]
     pub struct RegisterApplicationMasterResponse (Eq) {
         /// The largest container that the ApplicationMaster may ask for; a larger request is an exception.
@@ -80,8 +83,9 @@ messages! {
         repeated message<ResourceTypeInfo> resource_types = 9;
     }
 
-    /// An NMToken with its node: the token that an ApplicationMaster needs to start containers there. The
-    /// ResourceManager sends it once per node and attempt, so the ApplicationMaster must keep it.
+    /// An NMToken with its node: the token that an ApplicationMaster needs to start containers there. The ResourceManager sends it once per
+    /// node and attempt, so the ApplicationMaster must keep it. `Master` keeps it for `Master::nm_token`, a newer one of the same node in
+    /// place of the older one. Part of `AllocateResponse` and `RegisterApplicationMasterResponse`.
     pub struct NmToken (Eq) {
         /// The node whose container service accepts the token.
         optional message<NodeId> node_id = 1;
@@ -89,8 +93,8 @@ messages! {
         optional message<TokenProto> token = 2;
     }
 
-    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster and so ends its application. It
-    /// is repeated until the response says that this is done.
+    /// The request of `finishApplicationMaster`, which unregisters an ApplicationMaster and so ends its application. It is repeated until
+    /// the response says that this is done. Sent by `AmRmClient::finish`.
     pub struct FinishApplicationMasterRequest (Eq) {
         /// The reason of the end, for people; shown in the application's report.
         optional string diagnostics = 1;
@@ -100,15 +104,16 @@ messages! {
         optional enumeration(FinalApplicationStatus) final_status = 3;
     }
 
-    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is
-    /// repeated.
+    /// The response to `finishApplicationMaster`: tells whether the application is unregistered; if not, the request is repeated. Read by
+    /// `AmRmClient::finish`.
     pub struct FinishApplicationMasterResponse (Eq) {
         /// True once the application is unregistered; until then the request is to be repeated.
         optional bool is_unregistered = 1 [default = "false"];
     }
 
-    /// The request of `allocate`, an ApplicationMaster's heartbeat to the ResourceManager: it asks for containers and
-    /// gives others back.
+    /// The request of `allocate`, an ApplicationMaster's heartbeat to the ResourceManager: it asks for containers and gives others back.
+    /// `Master::allocate` makes it, with requests, releases, blocked places and progress only. A repetition with the same `response_id` is
+    /// answered from memory, whatever else is in it.
     pub struct AllocateRequest () {
         /// The requests that have changed since the last call, as absolute totals.
         repeated message<ResourceRequest> ask = 1;
@@ -138,8 +143,8 @@ messages! {
         repeated string blacklist_removals = 2;
     }
 
-    /// An ApplicationMaster's request, sent with `allocate`, that one of its running containers become larger,
-    /// smaller, guaranteed or opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`].
+    /// An ApplicationMaster's request, sent with `allocate`, that one of its running containers become larger, smaller, guaranteed or
+    /// opportunistic. The answer is an [`UpdatedContainer`] or an [`UpdateContainerError`]. `AmRmClient` sends none.
     pub struct UpdateContainerRequest (Eq) {
         /// The current [`Container::version`]; with an older one the request is refused.
         required int32 container_version = 1;
@@ -153,8 +158,9 @@ messages! {
         optional enumeration(ExecutionType) execution_type = 5;
     }
 
-    /// The response to `allocate`: what has happened to the application since the last response, such as containers
-    /// granted and ended. Each event comes once.
+    /// The response to `allocate`: what has happened to the application since the last response, such as containers granted and ended. Each
+    /// event comes once. `Master::allocated` turns it into `MasterEvent`s; it ignores priorities, collectors, updates of containers,
+    /// rejected scheduling requests and the headroom of federations.
     pub struct AllocateResponse () {
         /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
@@ -192,8 +198,9 @@ messages! {
         optional message<EnhancedHeadroom> enhanced_headroom = 19;
     }
 
-    /// The ResourceManager's warning that it will take containers away from an application: which ones for certain, and
-    /// how much the ApplicationMaster could give back in place of others.
+    /// The ResourceManager's warning that it will take containers away from an application: which ones for certain, and how much the
+    /// ApplicationMaster could give back in place of others. It comes as `MasterEvent::Preemption`, unless it names neither a container nor
+    /// resources.
     pub struct PreemptionMessage (Eq) {
         /// The containers that are taken whatever the application does.
         optional message<StrictPreemptionContract> strict_contract = 1;
@@ -208,7 +215,8 @@ messages! {
         repeated message<PreemptionContainer> container = 1;
     }
 
-    /// A container that a [`PreemptionMessage`] names, because it is or may be taken away.
+    /// A container that a [`PreemptionMessage`] names, because it is or may be taken away. Part of `PreemptionContract` and
+    /// `StrictPreemptionContract`.
     pub struct PreemptionContainer (Eq) {
         /// Id of the container that is to be given back, or is taken.
         optional message<ContainerId> id = 1;
@@ -229,8 +237,8 @@ messages! {
         optional message<ResourceRequest> resource = 1;
     }
 
-    /// The address of the application's timeline collector, a service that stores the history events which an
-    /// ApplicationMaster may send.
+    /// The address of the application's timeline collector, a service that stores the history events which an ApplicationMaster may send.
+    /// `AmRmClient` ignores it.
     pub struct CollectorInfo (Eq) {
         /// Address of the collector, as `host:port`.
         optional string collector_addr = 1;
@@ -238,8 +246,8 @@ messages! {
         optional message<TokenProto> collector_token = 2;
     }
 
-    /// The ResourceManager's refusal of an [`UpdateContainerRequest`], in the response to `allocate`; the container stays
-    /// as it is.
+    /// The ResourceManager's refusal of an [`UpdateContainerRequest`], in the response to `allocate`; the container stays as it is.
+    /// `AmRmClient` ignores it.
     pub struct UpdateContainerError (Eq) {
         /// The reason of the refusal, as a name of Hadoop's such as `INCORRECT_CONTAINER_VERSION_ERROR`.
         optional string reason = 1;
@@ -249,9 +257,9 @@ messages! {
         optional int32 current_container_version = 3;
     }
 
-    /// A change of a container's size or execution type that the ResourceManager has granted to an
-    /// [`UpdateContainerRequest`], in the response to `allocate`. The ApplicationMaster passes the container's new token to
-    /// its node (`updateContainer`), which makes the change.
+    /// A change of a container's size or execution type that the ResourceManager has granted to an [`UpdateContainerRequest`], in the
+    /// response to `allocate`. The ApplicationMaster passes the container's new token to its node (`updateContainer`), which makes the
+    /// change. `AmRmClient` ignores it.
     pub struct UpdatedContainer (Eq) {
         /// A [`ContainerUpdateType`]: the change that was made.
         required enumeration(ContainerUpdateType) update_type = 1;
@@ -259,8 +267,8 @@ messages! {
         required message<Container> container = 2;
     }
 
-    /// The load of the cluster, in the response to `allocate`; it is for the proxies of a federation (several clusters
-    /// that appear as one), which choose between its clusters.
+    /// The load of the cluster, in the response to `allocate`; it is for the proxies of a federation (several clusters that appear as one),
+    /// which choose between its clusters. `AmRmClient` ignores it.
     pub struct EnhancedHeadroom (Eq) {
         /// Number of containers that are asked for in the cluster and not granted yet.
         optional int32 total_pending_count = 1;
@@ -270,7 +278,8 @@ messages! {
 }
 
 enumerations! {
-    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration.
+    /// A resource type by which the scheduler measures requests, as an ApplicationMaster learns at its registration. A field of
+    /// `RegisterApplicationMasterResponse` holds its number.
     pub enum SchedulerResourceTypes {
         /// Memory, which every scheduler counts.
         Memory = 0,
@@ -278,7 +287,8 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of change that is wanted for, or granted to, a container.
+    /// The kind of change that is wanted for, or granted to, a container. Fields of `UpdateContainerRequest` and `UpdatedContainer` hold
+    /// its number.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,
@@ -290,7 +300,8 @@ enumerations! {
         DemoteExecutionType = 3,
     }
 
-    /// A command of the ResourceManager, in the response to `allocate`, that the ApplicationMaster must obey.
+    /// A command of the ResourceManager, in the response to `allocate`, that the ApplicationMaster must obey. `AmRmClient` obeys `Resync`
+    /// by itself and hands out `Shutdown` as `MasterEvent::Shutdown`; newer ResourceManagers send exceptions instead.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

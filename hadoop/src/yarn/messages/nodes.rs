@@ -4,7 +4,8 @@ use super::basics::{Resource, ResourceUtilization};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The ResourceManager's report of a node: the node's state, its resources and their use.
+    /// The ResourceManager's report of a node: the node's state, its resources and their use. Part of `AllocateResponse` and
+    /// `GetClusterNodesResponse`.
     pub struct NodeReport () {
         /// The node's id.
         optional message<NodeId> node_id = 1;
@@ -38,8 +39,8 @@ messages! {
         repeated message<NodeAttribute> node_attributes = 15;
     }
 
-    /// The id of a NodeManager: its host and the port of the service by which it starts containers. Shown as
-    /// `host:port`.
+    /// The id of a NodeManager: its host and the port of the service by which it starts containers. Shown as `host:port`. `NmClient` calls
+    /// a node at this address.
     pub struct NodeId (Eq, PartialOrd, Ord, Hash) {
         /// The host name under which the node has registered.
         optional string host = 1;
@@ -47,7 +48,8 @@ messages! {
         optional int32 port = 2;
     }
 
-    /// An attribute of a node (a name with a value); placement constraints of requests may demand it.
+    /// An attribute of a node (a name with a value); placement constraints of requests may demand it. Part of `NodeReport` and
+    /// `NodeToAttributes`.
     pub struct NodeAttribute (Eq) {
         /// Prefix and name of the attribute, which together are unique.
         required message<NodeAttributeKey> attribute_key = 1;
@@ -57,7 +59,8 @@ messages! {
         optional string attribute_value = 3;
     }
 
-    /// The name of a node attribute, with the prefix that says whether administrators or the node gave it.
+    /// The name of a node attribute, with the prefix that says whether administrators or the node gave it. Both together identify the
+    /// attribute.
     pub struct NodeAttributeKey (Eq) {
         /// The giver of the attribute: `rm.yarn.io` for administrators, `nm.yarn.io` for the node itself.
         optional string attribute_prefix = 1 [default = "rm.yarn.io"];
@@ -65,7 +68,7 @@ messages! {
         required string attribute_name = 2;
     }
 
-    /// A node and the node labels that it has.
+    /// A node and the node labels that it has. Part of `GetNodesToLabelsResponse`.
     pub struct NodeIdToLabels (Eq) {
         /// The node; a port of 0 stands for all of the host's nodes.
         optional message<NodeId> node_id = 1;
@@ -73,7 +76,7 @@ messages! {
         repeated string node_labels = 2;
     }
 
-    /// A node label and the nodes that have it.
+    /// A node label and the nodes that have it. Part of `GetLabelsToNodesResponse`.
     pub struct LabelsToNodeIds (Eq) {
         /// Name of the label (one, in spite of the field's name).
         optional string node_labels = 1;
@@ -81,8 +84,8 @@ messages! {
         repeated message<NodeId> node_id = 2;
     }
 
-    /// A node label that the cluster knows: the name of a partition of its nodes, which requests for containers may
-    /// demand.
+    /// A node label that the cluster knows: the name of a partition of its nodes, which requests for containers may demand. Part of
+    /// `GetClusterNodeLabelsResponse`.
     pub struct NodeLabel (Eq) {
         /// The label's name, unique in the cluster.
         optional string name = 1;
@@ -91,7 +94,7 @@ messages! {
         optional bool is_exclusive = 2 [default = "true"];
     }
 
-    /// The name and type of an attribute that some node has, without a value.
+    /// The name and type of an attribute that some node has, without a value. Part of `GetClusterNodeAttributesResponse`.
     pub struct NodeAttributeInfo (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> attribute_key = 1;
@@ -99,7 +102,7 @@ messages! {
         required enumeration(NodeAttributeType) attribute_type = 2;
     }
 
-    /// An attribute and the nodes that have it, each with its value.
+    /// An attribute and the nodes that have it, each with its value. Part of `GetAttributesToNodesResponse`.
     pub struct AttributeToNodes (Eq) {
         /// Prefix and name of the attribute.
         required message<NodeAttributeKey> node_attribute = 1;
@@ -115,7 +118,7 @@ messages! {
         required string attribute_value = 2;
     }
 
-    /// A host and all attributes of its node, with their values.
+    /// A host and all attributes of its node, with their values. Part of `GetNodesToAttributesResponse`.
     pub struct NodeToAttributes (Eq) {
         /// Host name of the node, without a port.
         optional string node = 1;
@@ -125,7 +128,7 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a node, as the ResourceManager sees it.
+    /// The state of a node, as the ResourceManager sees it. Fields of `GetClusterNodesRequest` and `NodeReport` hold its number.
     pub enum NodeState {
         /// The node has just registered and takes no containers yet.
         New = 1,
@@ -145,7 +148,8 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// The consequence of a node's change of state for an application that has containers there.
+    /// The consequence of a node's change of state for an application that has containers there. Set in the reports of `MasterEvent::Nodes`
+    /// by newer ResourceManagers only. A field of `NodeReport` holds its number.
     pub enum NodeUpdateType {
         /// The node takes containers again.
         Usable = 0,

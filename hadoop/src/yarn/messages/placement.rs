@@ -5,8 +5,8 @@ use super::master_protocol::ExecutionTypeRequest;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation
-    /// tags.
+    /// A placement constraint that an ApplicationMaster registers for all its scheduling requests with some allocation tags. `AmRmClient`
+    /// registers none. Part of `RegisterApplicationMasterRequest`.
     pub struct PlacementConstraintMapEntry (Eq) {
         /// Tags of the scheduling requests that the constraint holds for.
         repeated string allocation_tags = 1;
@@ -14,8 +14,8 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 2;
     }
 
-    /// A constraint on the nodes where the containers of a request may be placed: either a simple one or several in
-    /// one.
+    /// A constraint on the nodes where the containers of a request may be placed: either a simple one or several in one. Exactly one of the
+    /// two fields is to be set.
     pub struct PlacementConstraint (Eq) {
         /// The constraint, if it is a simple one; otherwise the other field is set.
         optional message<SimplePlacementConstraint> simple_constraint = 1;
@@ -23,8 +23,8 @@ messages! {
         optional message<CompositePlacementConstraint> composite_constraint = 2;
     }
 
-    /// A constraint that the node or rack of a container must hold at least or at most so many containers with some
-    /// tags, or that the node must have, or not have, some value of an attribute.
+    /// A constraint that the node or rack of a container must hold at least or at most so many containers with some tags, or that the node
+    /// must have, or not have, some value of an attribute. Part of `PlacementConstraint`.
     pub struct SimplePlacementConstraint (Eq) {
         /// The scope in which containers are counted: `node` or `rack`.
         required string scope = 1;
@@ -38,7 +38,8 @@ messages! {
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
     }
 
-    /// The things that a placement constraint counts or compares: containers with some tags, or an attribute of nodes.
+    /// The things that a placement constraint counts or compares: containers with some tags, or an attribute of nodes. Part of
+    /// `SimplePlacementConstraint`.
     pub struct PlacementConstraintTarget (Eq) {
         /// A [`TargetType`]: whether nodes' attributes or containers' tags are meant.
         required enumeration(TargetType) target_type = 1;
@@ -49,8 +50,8 @@ messages! {
         repeated string target_values = 3;
     }
 
-    /// Several placement constraints, combined into one: all must hold, any one, or one after the other is tried for a
-    /// time.
+    /// Several placement constraints, combined into one: all must hold, any one, or one after the other is tried for a time. Part of
+    /// `PlacementConstraint`.
     pub struct CompositePlacementConstraint (Eq) {
         /// A [`CompositeType`]: how the constraints are combined.
         required enumeration(CompositeType) composite_type = 1;
@@ -60,8 +61,8 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a
-    /// `DelayedOr`.
+    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a `DelayedOr`. Part of
+    /// `CompositePlacementConstraint`.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
@@ -71,7 +72,8 @@ messages! {
         optional enumeration(DelayUnit) delay_unit = 3 [default = "Milliseconds"];
     }
 
-    /// An ApplicationMaster's request for containers under a placement constraint, sent with `allocate`.
+    /// An ApplicationMaster's request for containers under a placement constraint, sent with `allocate`. `AmRmClient` sends none: its
+    /// requests are `ResourceRequest`s.
     pub struct SchedulingRequest (Eq) {
         /// Number that comes back with the containers of this request.
         optional int64 allocation_request_id = 1 [default = "0"];
@@ -87,7 +89,7 @@ messages! {
         optional message<PlacementConstraint> placement_constraint = 6;
     }
 
-    /// The number of containers that a scheduling request wants, and the size of each.
+    /// The number of containers that a scheduling request wants, and the size of each. Part of `SchedulingRequest`.
     pub struct ResourceSizing (Eq) {
         /// Number of containers that are wanted.
         optional int32 num_allocations = 1;
@@ -95,7 +97,7 @@ messages! {
         optional message<Resource> resources = 2;
     }
 
-    /// A scheduling request that the scheduler cannot meet and has dropped, in the response to `allocate`.
+    /// A scheduling request that the scheduler cannot meet and has dropped, in the response to `allocate`. `AmRmClient` ignores it.
     pub struct RejectedSchedulingRequest (Eq) {
         /// A [`RejectionReason`]: the reason why the request cannot be met.
         required enumeration(RejectionReason) reason = 1;
@@ -105,7 +107,7 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of things that a placement constraint counts or compares.
+    /// The kind of things that a placement constraint counts or compares. A field of `PlacementConstraintTarget` holds its number.
     pub enum TargetType {
         /// Attributes of nodes, compared with `target_values`.
         NodeAttribute = 1,
@@ -115,7 +117,8 @@ enumerations! {
         Itself = 3,
     }
 
-    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values.
+    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values. A field of
+    /// `SimplePlacementConstraint` holds its number.
     pub enum NodeAttributeOpCode {
         /// No comparison is made, as for constraints that count containers.
         NoOp = 1,
@@ -125,7 +128,7 @@ enumerations! {
         Ne = 3,
     }
 
-    /// The way in which a composite constraint combines its child constraints.
+    /// The way in which a composite constraint combines its child constraints. A field of `CompositePlacementConstraint` holds its number.
     pub enum CompositeType {
         /// All constraints must hold.
         And = 1,
@@ -135,7 +138,7 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// The unit of the time for which a timed placement constraint is tried.
+    /// The unit of the time for which a timed placement constraint is tried. A field of `TimedPlacementConstraint` holds its number.
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,
@@ -143,7 +146,7 @@ enumerations! {
         Opportunities = 2,
     }
 
-    /// The reason why the scheduler cannot meet a scheduling request.
+    /// The reason why the scheduler cannot meet a scheduling request. A field of `RejectedSchedulingRequest` holds its number.
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,

@@ -5,8 +5,9 @@ use super::basics::Resource;
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The ResourceManager's report of a queue: capacities, state, applications and the queues below it. Capacities are
-    /// parts of the parent queue's, 0 to 1, unless a field says otherwise.
+    /// The ResourceManager's report of a queue: capacities, state, applications and the queues below it. Capacities are parts of the parent
+    /// queue's, 0 to 1, unless a field says otherwise. Part of `GetQueueInfoResponse`. Returned by `YarnClient::queue`, with all queues
+    /// below and without applications.
     pub struct QueueInfo () {
         /// The queue's name: the last part of its path, or in older versions of the fair scheduler all of it.
         optional string queue_name = 1;
@@ -64,7 +65,7 @@ messages! {
         optional int32 max_running_app = 27;
     }
 
-    /// The numbers of a queue's applications, containers and resources, as the ResourceManager counts them.
+    /// The numbers of a queue's applications, containers and resources, as the ResourceManager counts them. Part of `QueueInfo`.
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
@@ -104,7 +105,7 @@ messages! {
         optional int64 reserved_containers = 18;
     }
 
-    /// The capacities of a queue in one partition of the cluster (the nodes with one node label).
+    /// The capacities of a queue in one partition of the cluster (the nodes with one node label). Part of `QueueInfo`.
     pub struct QueueConfigurationsMap () {
         /// The label; empty for the default partition.
         required string partition_name = 1;
@@ -112,7 +113,7 @@ messages! {
         optional message<QueueConfigurations> queue_configurations = 2;
     }
 
-    /// The capacities of a queue in one partition of the cluster; shares are 0 to 1.
+    /// The capacities of a queue in one partition of the cluster; shares are 0 to 1. Part of `QueueConfigurationsMap`.
     pub struct QueueConfigurations () {
         /// The guaranteed share, as a part of the parent's.
         optional float capacity = 1;
@@ -134,7 +135,8 @@ messages! {
         optional message<Resource> configured_max_capacity = 9;
     }
 
-    /// The permissions that the calling user has in one queue.
+    /// The permissions that the calling user has in one queue. Returned by `YarnClient::queue_acls`. Part of
+    /// `GetQueueUserAclsInfoResponse`.
     pub struct QueueUserAclInfo (Eq) {
         /// Name of the queue that the permissions are for.
         optional string queue_name = 1;
@@ -144,7 +146,7 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a queue: whether it takes new applications.
+    /// The state of a queue: whether it takes new applications. A field of `QueueInfo` holds its number.
     pub enum QueueState {
         /// The queue takes no applications and has none running.
         Stopped = 1,
@@ -154,7 +156,7 @@ enumerations! {
         Draining = 3,
     }
 
-    /// A permission that a user may have in a queue.
+    /// A permission that a user may have in a queue. A field of `QueueUserAclInfo` holds its number.
     pub enum QueueAcl {
         /// The permission to submit applications to the queue.
         SubmitApplications = 1,

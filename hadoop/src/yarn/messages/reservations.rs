@@ -5,18 +5,19 @@ use super::basics::{Priority, Resource};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The request of `getNewReservation`, which asks for the id of a reservation (of resources for a later time) to
-    /// submit.
+    /// The request of `getNewReservation`, which asks for the id of a reservation (of resources for a later time) to submit. This library
+    /// has no method for reservations; `YarnClient::call` sends the request.
     pub struct GetNewReservationRequest (Eq) {}
 
-    /// The response to `getNewReservation`: an unused id, under which a reservation can be submitted.
+    /// The response to `getNewReservation`: an unused id, under which a reservation can be submitted. Nothing is reserved yet, and the id
+    /// may stay unused.
     pub struct GetNewReservationResponse (Eq) {
         /// The new reservation's id, to submit with.
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The request of `submitReservation`, which reserves resources of a queue for a later time. The ResourceManager
-    /// answers with an exception if they are not free in the wanted window of time.
+    /// The request of `submitReservation`, which reserves resources of a queue for a later time. The ResourceManager answers with an
+    /// exception if they are not free in the wanted window of time. This library has no method for it; `YarnClient::call` sends it.
     pub struct ReservationSubmissionRequest (Eq) {
         /// The queue in which resources are reserved; it must be set up for reservations.
         optional string queue = 1;
@@ -43,7 +44,7 @@ messages! {
         optional message<Priority> priority = 6;
     }
 
-    /// The requests of which a reservation consists, and whether all, any, or each in order must be met.
+    /// The requests of which a reservation consists, and whether all, any, or each in order must be met. Part of `ReservationDefinition`.
     pub struct ReservationRequests (Eq) {
         /// The requests; in order, where `interpreter` says so.
         repeated message<ReservationRequest> reservation_resources = 1;
@@ -51,7 +52,7 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that a reservation needs for some time.
+    /// A number of containers of one size that a reservation needs for some time. Part of `ReservationRequests`.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
@@ -66,8 +67,8 @@ messages! {
     /// The response to `submitReservation`. It is empty: the reservation has been accepted.
     pub struct ReservationSubmissionResponse (Eq) {}
 
-    /// The request of `updateReservation`, which replaces the definition of a reservation; if the new one does not fit, the
-    /// old one stays.
+    /// The request of `updateReservation`, which replaces the definition of a reservation; if the new one does not fit, the old one stays.
+    /// This library has no method for it; `YarnClient::call` sends it.
     pub struct ReservationUpdateRequest (Eq) {
         /// The new definition, which replaces the old one.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -78,7 +79,8 @@ messages! {
     /// The response to `updateReservation`. It is empty: the new definition has been accepted.
     pub struct ReservationUpdateResponse (Eq) {}
 
-    /// The request of `deleteReservation`, which gives a reservation's resources up.
+    /// The request of `deleteReservation`, which gives a reservation's resources up. This library has no method for it; `YarnClient::call`
+    /// sends it.
     pub struct ReservationDeleteRequest (Eq) {
         /// The reservation to be deleted.
         optional message<ReservationId> reservation_id = 1;
@@ -87,7 +89,8 @@ messages! {
     /// The response to `deleteReservation`. It is empty: the reservation is gone.
     pub struct ReservationDeleteResponse (Eq) {}
 
-    /// The request of `listReservations`, which lists the reservations of a queue that lie in a window of time.
+    /// The request of `listReservations`, which lists the reservations of a queue that lie in a window of time. This library has no method
+    /// for it; `YarnClient::call` sends it.
     pub struct ReservationListRequest (Eq) {
         /// The queue whose reservations are listed.
         optional string queue = 1;
@@ -108,7 +111,7 @@ messages! {
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
-    /// A reservation that was made: its definition, its time and its user.
+    /// A reservation that was made: its definition, its time and its user. Part of `ReservationListResponse`.
     pub struct ReservationAllocationState (Eq) {
         /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -128,7 +131,8 @@ messages! {
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// The amount of resources that a reservation has in one interval of time.
+    /// The amount of resources that a reservation has in one interval of time. Part of a `ReservationAllocationState`: an answer of the
+    /// ResourceManager, in spite of its name.
     pub struct ResourceAllocationRequest (Eq) {
         /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;
@@ -140,7 +144,8 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which the requests of a reservation belong together: which of them must be met, and in what order.
+    /// The way in which the requests of a reservation belong together: which of them must be met, and in what order. A field of
+    /// `ReservationRequests` holds its number.
     pub enum ReservationRequestInterpreter {
         /// One of the requests must be met; which one does not matter.
         Any = 0,
