@@ -42,7 +42,8 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 const END_GRACE: Duration = Duration::from_secs(10);
 
 /// The settings that each program host (process that runs a job's tasks) of this TaskManager receives when it is started: the
-/// cluster's id, addresses and ports for the exchange of records, folders for temporary files, options, and the memory limit.
+/// cluster's id, addresses and ports for the exchange of records, folders for temporary files, options, and the memory limit. Made once
+/// at the process's start; the TaskExecutor sends them to each host, with what depends on the job (key, slots, program).
 #[derive(Debug, Clone)]
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.
@@ -53,8 +54,7 @@ pub struct HostSettings {
     pub data_host: String,
     /// Ports that hosts may open for the exchange of records: `0` (any free one), a number, a list or a range.
     pub data_ports: String,
-    /// Folders for temporary files, one on each disk; each new host gets the next one. Without any, hosts get an empty
-    /// path.
+    /// Existing folders for temporary files, one on each disk; each new host gets the next one. Without any, hosts get an empty path.
     pub tmp_dirs: Vec<PathBuf>,
     /// Options of the process that concern the exchange, state and execution of tasks, by key; every host gets them.
     pub options: BTreeMap<String, String>,
