@@ -53,11 +53,11 @@ impl<'de> Deserialize<'de> for ContentHash {
 /// The lifetime of a blob (content-addressed bytes, such as a program) at the BlobServer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
-    /// programs have copies that survive the JobManager.
+    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it, and at least 60 s after
+    /// its upload. With HA, programs have copies that survive the JobManager.
     Permanent,
-    /// The blob (a file for a short use) is kept until shortly after it was fetched to its end, and otherwise for
-    /// `blob.cleanup-interval` after its upload or its last read.
+    /// The blob (a file for a short use) is kept for a minute after it was fetched to its end, and otherwise for
+    /// `blob.cleanup-interval` after its upload or its last read; it is removed then even if it was never fetched.
     Transient,
 }
 

@@ -15,7 +15,8 @@ pub enum JobStatus {
     Initializing,
     /// The JobMaster knows the job; none of its tasks was scheduled yet.
     Created,
-    /// Tasks are scheduled or run. Also the state of a job that waits for slots.
+    /// Tasks are scheduled or run. Also the state of a job that waits for its first slots, and of one whose tasks have all been started
+    /// again after a failure.
     Running,
     /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
     Failing,
@@ -84,7 +85,7 @@ pub enum ExecutionState {
     Scheduled,
     /// The attempt has a slot and was sent to its TaskExecutor, which has not reported yet.
     Deploying,
-    /// The task's process rebuilds its program, restores state and opens its operators.
+    /// The program host has got the attempt: it rebuilds the program, restores state and opens the operators.
     Initializing,
     /// The attempt's task has opened its operators and processes records; at the end of its data it may still wait for a final checkpoint.
     Running,
@@ -141,7 +142,7 @@ pub struct FailureCause {
     /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; code that
     /// decides by the kind of a failure compares it.
     pub kind: String,
-    /// Message for users: the fault, its place and the remedy, in one or more lines.
+    /// Message for users: the fault, its place and, where one is known, the remedy, in one or more lines.
     pub message: String,
     /// True if a restart may help, so that the restart strategy decides; false if it cannot (a wrong program or configuration)
     /// and the job fails at once.

@@ -22,8 +22,8 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change, and again in the reports that go
-/// with heartbeats.
+/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change of the state, about once a second while
+/// its counts or metrics change, and again in the reports that go with heartbeats. Updates may overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
@@ -43,7 +43,7 @@ pub struct TaskStateUpdate {
 /// they count.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of records and bytes of one task since its execution attempt began; they only grow.
+/// Counts of records and bytes of one task since its execution attempt began; they only grow. Another attempt begins with 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
     /// Number of records that the task has received; 0 for a source's task.
@@ -55,13 +55,13 @@ pub struct TaskIo {
     pub bytes_in: u64,
     /// Number of bytes sent, counted like `bytes_in`.
     pub bytes_out: u64,
-    /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint.
+    /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint. Stays true.
     #[serde(default)]
     pub end_of_data: bool,
 }
 
-/// Everything about a job as it is now or as it ended: the JobMaster makes it, REST shows it, and the store of ended
-/// jobs keeps it.
+/// Everything about a job as it is now or as it ended: the JobMaster makes it anew for each question and once at the job's end, REST shows
+/// it, and the store of ended jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
@@ -73,13 +73,14 @@ pub struct JobDetails {
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
     pub start_ms: u64,
-    /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
+    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts, and for a suspended job.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,
     /// State and counts of the vertices, in the graph's topological order.
     pub vertices: Vec<VertexDetails>,
-    /// The failure that ended the job; `None` unless the job failed.
+    /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
+    /// `failures`.
     pub cause: Option<FailureCause>,
     /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` of them (at least one is
     /// kept) the oldest are dropped.
@@ -97,7 +98,7 @@ pub struct JobDetails {
 pub struct VertexDetails {
     /// Id of the vertex in the job graph.
     pub id: JobVertexId,
-    /// The current attempt of each of the vertex's subtasks, ordered by subtask index.
+    /// The current attempt of each of the vertex's subtasks, ordered by subtask index; its length is the vertex's parallelism.
     pub subtasks: Vec<SubtaskDetails>,
 }
 
@@ -124,7 +125,8 @@ pub struct SubtaskDetails {
     pub cause: Option<FailureCause>,
 }
 
-/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end.
+/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end. Kept by the JobMaster in
+/// memory, and with the job's details at its end; a new JobMaster of the job does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time of the failure in Unix milliseconds.
