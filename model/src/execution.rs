@@ -15,8 +15,7 @@ pub enum JobStatus {
     Initializing,
     /// The JobMaster knows the job; none of its tasks was scheduled yet.
     Created,
-    /// Tasks are scheduled or run. Also the state of a job that waits for its first slots, and of one whose tasks have all been started
-    /// again after a failure.
+    /// Tasks are scheduled or run. Also the state of a job that waits for slots, at first or for the new attempts after a failure.
     Running,
     /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
     Failing,
@@ -31,8 +30,8 @@ pub enum JobStatus {
     /// Every task has finished, at the end of its data or after the savepoint of a stop, and the coordinators have published the job's
     /// results. Globally terminal.
     Finished,
-    /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait to be started again; tasks of
-    /// other regions may run on.
+    /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait for the delay of the restart strategy
+    /// to be scheduled again; tasks of other regions may run on.
     Restarting,
     /// This JobManager has given the job up, because it lost its leadership; another JobManager will recover the job.
     /// Terminal in this JobManager only.
