@@ -162,7 +162,7 @@ pub struct OperatorState {
     pub uid: Option<String>,
     /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
     pub max_parallelism: u32,
-    /// The states that the operator declares. Empty in metadata of a version that did not write them.
+    /// The states that the operator declares; empty if it has none, and in metadata of a version that did not write them.
     #[serde(default)]
     pub states: Vec<StateDeclaration>,
     /// The state of each subtask that the operator had, by subtask index; its length is the parallelism of that time.
@@ -186,7 +186,8 @@ pub struct CheckpointMetadata {
     pub graph: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time at which the last acknowledgement of the checkpoint's parts had arrived, in Unix milliseconds.
+    /// Time at which the last acknowledgement of the checkpoint's parts had arrived (of a stop's savepoint, at which it was in its folder),
+    /// in Unix milliseconds; storing the metadata comes after it.
     pub completed_ms: u64,
     /// The state of every operator of the job; operators without state have an entry too.
     pub operators: BTreeMap<OperatorId, OperatorState>,
