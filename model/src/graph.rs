@@ -204,8 +204,8 @@ pub enum ShipStrategy {
     Forward,
     /// Each record goes to the subtask that owns the key group of the record's key.
     Hash,
-    /// The records are spread evenly, in runs: a batch of the producer is cut into as many runs as there are subtasks (of at least one record
-    /// each), and the subtasks get them in turn.
+    /// The records are spread evenly, in runs: a batch of the producer is cut into about as many runs as there are subtasks, of at least
+    /// one record each, and the subtasks get them in turn.
     Rebalance,
     /// Each record goes to every subtask.
     Broadcast,

@@ -108,7 +108,7 @@ impl TaskExecutorHandle {
 /// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
 /// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
 /// again after each loss. A final refusal, or no registration within `taskmanager.registration.timeout`, is a fatal error, which ends
-/// the process.
+/// the process. Returns before it is registered. If the actor dies of a panic, [`TaskExecutorHandle::released`] returns.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;
