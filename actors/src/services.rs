@@ -293,8 +293,8 @@ pub enum ConfirmError {
     Fabric(FabricError),
 }
 
-/// A contender's place in an election, as long as this value lives: dropping it withdraws from the election and takes
-/// back a published address.
+/// A contender's place in an election, as [`LeaderElection::contend`] returns it, for as long as this value lives: dropping it withdraws
+/// from the election and takes back a published address. No revocation is sent then.
 #[derive(derive_more::Debug)]
 #[debug("Contention")]
 pub struct Contention {

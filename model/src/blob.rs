@@ -62,7 +62,7 @@ pub enum BlobKind {
 }
 
 /// The name under which the BlobServer keeps a blob (a program or file) and its clients fetch it. Two blobs with the
-/// same bytes but different jobs or kinds have different keys.
+/// same bytes but different jobs or kinds have different keys. A key does not say that the blob exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobKey {
     /// The job that the blob belongs to, with whose end it may be deleted; `None` for blobs of no job, such as programs.

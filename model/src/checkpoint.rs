@@ -171,7 +171,8 @@ pub struct OperatorState {
     pub coordinator: Option<StateHandle>,
 }
 
-/// The metadata of a complete checkpoint or savepoint: all that a restore needs to know, without the state itself.
+/// The metadata of a complete checkpoint or savepoint: all that a restore needs to know, without the state itself (only inline state is in
+/// it). The JobMaster makes it when all parts have arrived, before the checkpoint counts as complete.
 /// Stored as one object, which a [`CheckpointPointer`] names, or a user to whom the savepoint belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {

@@ -96,7 +96,8 @@ impl VertexCheckpointStats {
     }
 }
 
-/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask.
+/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask. The
+/// JobMaster keeps them in memory, and with the details of an ended job; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint within its job, by which [`CheckpointReport::find`] finds it.
@@ -166,7 +167,8 @@ pub struct CheckpointCounts {
     pub failed: u64,
 }
 
-/// The checkpoint or savepoint that the job was last restored from.
+/// The checkpoint or savepoint that the job was last restored from: at the start of its JobMaster, or when a region of tasks was deployed
+/// again after a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpoint {
     /// The number of the checkpoint; for a snapshot of another job, that job's number.
@@ -215,7 +217,7 @@ impl Spread {
 }
 
 /// The settings of a job's checkpoints, as REST shows them to people: interval, time-out, pause, tolerated failures, directory, and
-/// what is kept after the job's end.
+/// what is kept after the job's end. Read from the job's options once; changing this value has no effect on the job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
     /// Milliseconds between the beginnings of two periodic checkpoints, more if one takes longer: at most one is in progress. `None`: there

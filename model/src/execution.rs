@@ -13,11 +13,12 @@ pub enum JobStatus {
     /// The job is accepted, and its JobMaster has not been started yet; the list of jobs also shows it for a job whose JobMaster does
     /// not answer.
     Initializing,
-    /// The JobMaster knows the job; none of its tasks was scheduled yet.
+    /// The JobMaster knows the job and reads its newest checkpoint from the store; none of its tasks was scheduled yet.
     Created,
     /// Tasks are scheduled or run. Also the state of a job that waits for slots, at first or for the new attempts after a failure.
     Running,
-    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
+    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended. A cancellation has no
+    /// effect any more: the job becomes FAILED.
     Failing,
     /// The job has ended with a failure that is not recoverable, or after which its restart strategy allows no (further) restart.
     /// Globally terminal.
@@ -150,7 +151,7 @@ pub struct FailureCause {
 
 impl FailureCause {
     /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged
-    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before if
+    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before, if one is kept and
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 

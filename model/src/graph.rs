@@ -84,7 +84,7 @@ mod once_values {
 }
 
 /// One operator of a program's job, before operators are chained into vertices: its identity, kind and name, what it reads and
-/// writes, its states, and whether it has a coordinator or commits.
+/// writes, its states, and whether it has a coordinator or commits. Its parallelism is that of its vertex, its function is in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// The node's id: unique within one graph, assigned in the order of creation.
@@ -115,8 +115,8 @@ pub struct GraphNode {
     pub commits: bool,
 }
 
-/// A state that an operator declares. A restore compares the declarations of the snapshot and of the program, and
-/// refuses state that does not fit.
+/// A state that an operator declares: what it is, not its content. When a job is started from a snapshot, the Dispatcher compares the
+/// declarations of the snapshot and of the program, and refuses the job if state does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateDeclaration {
     /// Name of the state, unique within its operator.

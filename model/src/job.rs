@@ -11,7 +11,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A slot that a TaskExecutor offers to a job's JobMaster, after the SlotManager has allocated it to the job.
+/// A slot that a TaskExecutor offers to a job's JobMaster, after the SlotManager has allocated it to the job. The TaskExecutor frees it
+/// again if the JobMaster does not accept it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
     /// The allocation (claim of one job on one slot) under which the JobMaster may accept the slot.
@@ -103,7 +104,7 @@ pub struct VertexDetails {
 }
 
 /// The current attempt of one subtask, as REST shows it: its state and when it entered each, its TaskManager, its counts, and its failure.
-/// Earlier attempts are not kept.
+/// Earlier attempts are not kept; their failures are in the job's history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
     /// The id of the subtask's current execution attempt.

@@ -112,7 +112,7 @@ impl WorkerResourceSpec {
 pub type Devices = BTreeMap<String, Range<u64>>;
 
 /// Facts about a TaskManager that it reports and users see, beyond its resources: cores, the machine's memory, the runtime's parts
-/// of the process's memory, data port and log page. No decision depends on them.
+/// of the process's memory, data port and log page. Sent once, with each registration at a ResourceManager. No decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {

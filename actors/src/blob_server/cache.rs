@@ -150,7 +150,8 @@ impl BlobCache {
     }
 
     /// Returns the cache of the BlobServer's own process, which reads the server's store: it never fetches, and never
-    /// removes a blob. [`BlobCache::fetch`] of a blob that the store does not have returns [`BlobFetchError::Failed`].
+    /// removes a blob. [`BlobCache::fetch`] of a blob that the store does not have returns [`BlobFetchError::Failed`]. The TaskManager of
+    /// an embedded cluster has such a cache.
     pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
         let settings =
             CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
@@ -201,7 +202,8 @@ impl BlobCache {
         path.ok_or(BlobFetchError::NoFiles)
     }
 
-    /// Keeps a blob (fetched already, or later) in the cache until the returned lease is dropped. Fetches nothing itself.
+    /// Keeps a blob (fetched already, or later) in the cache until the returned lease is dropped. Fetches nothing itself, and does not
+    /// stop a removal that has begun: a fetch then gets the blob anew. Each lease of a blob counts.
     pub fn lease(&self, key: &BlobKey) -> BlobLease {
         let unused_since = self.0.platform.now();
         let mut state = self.lock();

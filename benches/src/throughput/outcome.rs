@@ -131,8 +131,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Prints the figures as JSON lines, each the median of all pairs with the runs beside it: Flott's, the ratios with their goals, and
-    /// those of the peers that were measured.
+    /// Prints the figures as JSON lines, each the median of all pairs with the runs beside it: Flott's, the hand-written loop's CPU, the
+    /// ratios with their goals, and those of the peers that were measured.
     ///
     /// # Errors
     /// When standard output is closed.

@@ -79,7 +79,8 @@ impl EmbeddedCluster {
     /// Waits until the Dispatcher leads, without a time limit, and returns its gateway, by which jobs are submitted.
     ///
     /// # Errors
-    /// Returns [`StartError::Invalid`] if the JobManager ends before.
+    /// Returns [`StartError::Invalid`] if the table of leaders is gone, which does not happen while this value lives. A JobManager that
+    /// fails before is reported by [`EmbeddedCluster::failed`] only.
     pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
         let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
         let known = leader

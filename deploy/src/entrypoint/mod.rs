@@ -30,8 +30,8 @@ pub enum StartError {
     /// The RPC service of an embedded cluster could not be started. Processes that listen report [`StartError::Port`] instead.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// None of the configured ports of the RPC service or the REST endpoint could be bound; the text names the options that set
-    /// them.
+    /// None of the configured ports of the RPC service or the REST endpoint could be bound (taken, not allowed, or no such address on this
+    /// machine); the text names the options that set them.
     #[error("{why}; set {ports}, or {host}")]
     Port {
         /// The address concerned, what was tried, and the reason.
