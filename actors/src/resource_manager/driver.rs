@@ -77,7 +77,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
 
     /// Closes the application's entry in the external system with a final status and text for users (`None`: no text), because the
     /// application has ended; the system then ends its workers. The ResourceManager repeats the call after an error, and after an
-    /// attempt that took a quarter of `resourcemanager.deregister-timeout`, whose future it has dropped, until that time-out has passed.
+    /// attempt that took a quarter of `resourcemanager.deregister.timeout`, whose future it has dropped, until that time-out has passed.
     ///
     /// # Errors
     /// Returns a [`DriverError`] if the external system did not confirm that the entry is closed.
