@@ -96,7 +96,7 @@ impl TaskExecutorHandle {
 
     /// Ends all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`,
     /// and ends the TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits
-    /// at most 1 s.
+    /// at most 1 s. To the jobs it is a recoverable failure of their tasks here.
     pub async fn stop(self, cause: &str) {
         let leave = handlers::Leave { cause: cause.to_owned() };
         if self.running.addr().send(leave).await.is_err() {

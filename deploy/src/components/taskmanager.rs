@@ -123,7 +123,8 @@ impl TaskManagerComponents {
     }
 
     /// Stops the TaskManager in order: ends all program hosts, tells the ResourceManager and the JobMasters that it
-    /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended.
+    /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended. To the jobs
+    /// it is a recoverable failure of their tasks here.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;
