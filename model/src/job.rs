@@ -47,9 +47,10 @@ pub type TaskMetrics = BTreeMap<String, i64>;
 /// Counts of records and bytes of one task since its execution attempt began; they only grow. Another attempt begins with 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Number of records that the task has received; 0 for a source's task.
+    /// Number of records that the task has received from other tasks; 0 for a source's task, whatever it reads.
     pub records_in: u64,
-    /// Number of records that the task has sent to other tasks, counted once for each output edge, also if the edge broadcasts them.
+    /// Number of records that the task has handed to its outputs to other tasks, where they may still wait; counted once for each output
+    /// edge, also if the edge broadcasts them. Records between operators of the task's own chain do not count; 0 for a sink's task.
     pub records_out: u64,
     /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process; plus
     /// 32 for each batch of records or event.
