@@ -79,13 +79,15 @@ pub enum Death {
     EndProcess(String),
     /// The shell withdraws and stands for leadership again; the next leader gets a new session.
     LeadAgain,
-    /// Nothing happens, because the leader's work was done: the shell goes on without a leader until the next grant.
+    /// Nothing happens, because the leader's work was done: the shell goes on without a leader until the next grant. The session is not
+    /// given back.
     Ignore,
 }
 
 /// Starts a leader shell for `led` on the work lane (thread of actors), where its leaders run as well. The shell stands
 /// for leadership, starts a leader at each grant and stops it at the revocation, until the returned handle is stopped
-/// or dropped; both also stop a running leader. If the shell itself dies of a panic, the process ends.
+/// or dropped; both also stop a running leader. Returns without waiting for a grant. If the shell itself dies of a panic, the process
+/// ends; if its leader does, [`Led::died`] decides.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

@@ -33,7 +33,7 @@ pub enum Fact {
         session: LeaderSession,
     },
     /// Everything that a contender had started under a revoked session has ended, so that the next leader may be
-    /// granted.
+    /// granted; noted by the election, and for a JobMaster by its job's runner. Not noted by the election for a contender that withdrew.
     LeadershipEnded {
         /// Component that the leadership belongs to.
         component: Component,
@@ -48,7 +48,9 @@ pub enum Fact {
         /// Session under which the component is served.
         session: LeaderSession,
     },
-    /// A leader's address is published after the leader has answered; from now on the leader retrieval gives it out.
+    /// A leader's address is published after the leader has answered; from now on the leader retrieval gives it out (a JobMaster's only
+    /// while its Dispatcher is published). Noted by the election, and for a JobMaster by its job's runner, again if the leader confirms
+    /// once more.
     LeaderPublished {
         /// Component that the leadership belongs to.
         component: Component,
@@ -69,7 +71,7 @@ pub enum Fact {
         /// Id of the slot's allocation to the job.
         allocation_id: AllocationId,
     },
-    /// The outcome of a slot request is known to the SlotManager: the TaskExecutor has given the slot, has refused, or
+    /// The outcome of a slot request is known to the SlotManager, which notes it: the TaskExecutor has given the slot, has refused, or
     /// has not answered.
     SlotAnswered {
         /// The SlotManager's session.
@@ -82,7 +84,7 @@ pub enum Fact {
         granted: bool,
     },
     /// A SlotManager learns from the ResourceManager that a TaskExecutor has freed a slot: the slot's allocation to a
-    /// job has ended.
+    /// job has ended. Noted for each such message, also for one about a former allocation of the slot.
     SlotFreed {
         /// The SlotManager's session.
         session: LeaderSession,
@@ -112,7 +114,8 @@ pub enum Fact {
         /// Number of slots that are declared in all.
         slots: u32,
     },
-    /// The ResourceManager has requested one worker (TaskManager) from the external resource system.
+    /// The ResourceManager requests one worker (TaskManager) from the driver of the external resource system, which has not answered
+    /// yet.
     WorkerRequested {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -138,7 +141,8 @@ pub enum Fact {
         /// New incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
-    /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left or was released.
+    /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left, was released, or has registered again.
+    /// Not noted when the ResourceManager itself ends.
     WorkerLost {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -147,7 +151,8 @@ pub enum Fact {
         /// Incarnation of the TaskExecutor.
         instance_id: InstanceId,
     },
-    /// A TaskExecutor or JobMaster accepts the leader of another component and obeys its commands from now on.
+    /// A TaskExecutor or JobMaster has been registered at the leader of another component (ResourceManager; of a TaskExecutor also a
+    /// JobMaster) and obeys its commands from now on.
     LeaderFollowed {
         /// Name of the endpoint of the component that follows.
         by: String,
@@ -165,7 +170,8 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A TaskExecutor or JobMaster has executed a command of the leader that it follows.
+    /// A TaskExecutor or JobMaster executes a command that came from the leader that it follows; a command of any other session is not
+    /// noted.
     LeaderObeyed {
         /// Name of the endpoint of the component that executed it.
         by: String,

@@ -46,8 +46,8 @@ pub struct ProcessServices {
     pub metrics: Arc<metrics::Registry>,
     /// This host's name, as other processes reach it and users see it.
     pub host: String,
-    /// The one rule that the simulation breaks on purpose, to show that its checks find the fault; [`Mutation::None`]
-    /// outside of the simulation.
+    /// The one rule that the actors of this process break on purpose, so that a simulation can show that its checks find the fault;
+    /// [`Mutation::None`] (nothing is broken) outside of the simulation.
     pub mutation: Mutation,
     /// Observer to which actors give the facts of the control plane; [`crate::probe::NoProbe`] outside of the
     /// simulation.
@@ -72,15 +72,15 @@ impl ProcessServices {
     }
 
     /// Makes the turn marker (counter of finished turns) of an actor, which the log calls `actor`. The process's
-    /// watchdog looks at it until its last clone is dropped: an actor that finishes no turn for too long
-    /// (`heartbeat.stuck-after`) ends the process. The actor must call [`TurnMarker::tick`].
+    /// watchdog looks at it until its last clone is dropped: an actor that finishes no turn for longer than
+    /// `heartbeat.stuck-after`, counted from this call, ends the process. The actor must call [`TurnMarker::tick`] when it starts.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         self.heartbeat.turn_marker(actor)
     }
 }
 
 /// Message that ends an actor in an orderly way: the actor first ends what it runs, such as actors of its own, then
-/// itself. The answer comes once the actor takes no more turns.
+/// itself. The answer comes once the actor takes no more turns. Sent by [`Running::stop`] and by the drop of a [`Running`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub struct Stop;
@@ -127,9 +127,9 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         Self { address, addr, registration: None, guard: None }
     }
 
-    /// Guards the actor: from now on its death (a handler that panicked), which is noticed within
-    /// 0.5 s, ends the process through `fatal`. Stopping or dropping the handle ends the guard.
-    /// Used for every component that the process can't do without.
+    /// Guards the actor: from now on its end by anything but this handle (as a rule a handler that panicked), which is noticed
+    /// within 0.5 s, is reported to `fatal` under the endpoint's name, which ends the process. Stopping or dropping the handle
+    /// ends the guard. Used for every component that the process can't do without.
     #[must_use]
     pub fn guarded(mut self, platform: &Platform, fatal: &FatalErrorHandler) -> Self {
         let (until, mut ended) = oneshot::channel();
@@ -185,7 +185,7 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
-    /// Name of the component that can't go on, such as its endpoint's name or `watchdog`.
+    /// Name of the component that can't go on, as the reporter chose it: its endpoint's name, or `watchdog` for a stuck actor.
     pub component: String,
     /// Reason as text for people.
     pub cause: String,
@@ -213,7 +213,7 @@ impl FatalErrorHandler {
         self.first.set_first(error);
     }
 
-    /// Waits for the first report and returns it; at once if there was one.
+    /// Waits, without a time limit, for the first report and returns it; at once if there was one. Every call returns the same report.
     pub async fn reported(&self) -> FatalError {
         match self.first.subscribe().some().await {
             Ok(error) => error,
@@ -231,12 +231,14 @@ impl FatalErrorHandler {
 /// A source of the current leaders of components: a process's own table of leaders, or questions to the JobManager
 /// process that leads.
 pub trait LeaderRetrieval: Send + Sync {
-    /// Returns a receiver of the newest known address and session of the component's leader; its value is `None` while
-    /// none is known. The first receiver of a component begins the questions to another process if these are necessary;
-    /// they end once its last receiver is dropped.
+    /// Returns a receiver of the newest known address and session of the component's leader, at once; its value is `None` while
+    /// none is known: at first, and after a leader was withdrawn. A known leader need not be alive: while the asked process does not
+    /// answer, the last known one stays. The first receiver of a component begins the questions to another process if these are
+    /// necessary; they end once its last receiver is dropped.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
-    /// Returns the obstacle that keeps leaders from being found (such as a wrong secret), as text for users; `None` if
-    /// there is none or this source does not know it.
+    /// Returns the obstacle that keeps leaders from being found, as text for users: the error of the last failed question to another
+    /// process (not reached, another secret, …), until a question is answered. `None` if there is none, and always for a process's own
+    /// table. A TaskExecutor that gives up finding the ResourceManager adds it to its fatal error.
     fn obstacle(&self) -> Option<String> {
         None
     }
@@ -251,17 +253,18 @@ pub enum Leadership {
     /// The component is led under this session from now on. The contender starts its leader, then confirms it by
     /// [`LeaderElection::confirm`], which publishes the leader's address.
     Granted(LeaderSession),
-    /// The session has ended, because the process lost its lease or the election service stops. The contender stops
-    /// everything that it had started under the session. Not sent to a contender that has withdrawn.
+    /// The session has ended, because the process lost its lease or the election service stops; its address is withdrawn already. The
+    /// contender stops everything that it had started under the session. Not sent to a contender that has withdrawn or was replaced.
     Revoked(LeaderSession),
 }
 
 /// The election service of a JobManager process, as its components (Dispatcher and ResourceManager) see it.
 /// The process holds one lease for all of them; each gets sessions of its own.
 pub trait LeaderElection: Send + Sync {
-    /// Stands for leadership of `component`. There is one contender per component and process, so a later one takes its
-    /// place. Grants and revocations are sent to `contender`. Dropping the returned contention withdraws from the
-    /// election and takes back a published address.
+    /// Stands for leadership of `component`, and returns at once. There is one contender per component and process: a later one takes
+    /// its place, and the earlier one gets no further message, not even a revocation. Grants and revocations are sent to `contender`,
+    /// the first grant as soon as the process holds the lease. Dropping the returned contention withdraws from the
+    /// election and takes back a published address; the contender must have ended its leader, or end it by itself.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
     /// Confirms that the component answers at `leader.address` under `leader.session`: the election publishes the
@@ -269,7 +272,7 @@ pub trait LeaderElection: Send + Sync {
     ///
     /// # Errors
     /// Returns [`ConfirmError::NotLeader`] if the session leads no more, [`ConfirmError::Fabric`] if the service did
-    /// not answer.
+    /// not answer. A repetition for the same session is allowed, and publishes the address anew.
     fn confirm(
         &self,
         component: Component,
@@ -277,7 +280,8 @@ pub trait LeaderElection: Send + Sync {
     ) -> BoxFuture<'static, Result<(), ConfirmError>>;
 }
 
-/// The reason why a confirmation of a leadership, by which its leader's address is published, did not succeed.
+/// The error of [`LeaderElection::confirm`], by which a leader's address is published: the session does not lead, or the election service
+/// gave no answer.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfirmError {
     /// The session does not lead (any more), or another process made the call; nothing was published.
@@ -289,8 +293,8 @@ pub enum ConfirmError {
     Fabric(FabricError),
 }
 
-/// A contender's place in an election, as long as this value lives: dropping it withdraws from the election and takes
-/// back a published address.
+/// A contender's place in an election, as [`LeaderElection::contend`] returns it, for as long as this value lives: dropping it withdraws
+/// from the election and takes back a published address. No revocation is sent then.
 #[derive(derive_more::Debug)]
 #[debug("Contention")]
 pub struct Contention {

@@ -30,8 +30,8 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A standalone cluster of real processes on this machine: one JobManager and TaskManagers, with free ports and a temporary folder.
-/// Dropping it kills the processes and deletes the folder.
+/// A standalone cluster of real processes of the binary `flott` on this machine: one JobManager and TaskManagers, with free ports and a
+/// temporary folder. Dropping it kills the processes, which takes their program hosts along, and deletes the folder.
 pub struct Cluster {
     folder: TempDir,
     flott: PathBuf,
@@ -43,7 +43,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Writes the configuration and the secret into a new folder; starts no process of the cluster yet. `options` are lines of flott.yaml.
+    /// Writes the configuration and the secret into a new folder, and chooses free ports, which stay unbound; starts no process of the
+    /// cluster yet. `options` are further lines of flott.yaml, which are not checked here.
     ///
     /// # Errors
     /// The binary `flott` is not beside the benchmark's, the folder cannot be written, or the secret cannot be made.
@@ -97,7 +98,7 @@ impl Cluster {
     /// Starts the JobManager and waits until its REST endpoint answers. Returns the milliseconds that this took from the process's start.
     ///
     /// # Errors
-    /// The process cannot be started, or does not answer within 60 s.
+    /// The process cannot be started, or does not answer within 60 s, also if it has ended; it is killed with the cluster.
     pub async fn start_jobmanager(&mut self) -> Result<f64> {
         let began = Instant::now();
         self.jobmanager = Some(self.command(&["jobmanager", "--mode", "session"]).spawn()?);
@@ -131,7 +132,8 @@ impl Cluster {
         self.taskmanagers.iter().map(Child::id).collect()
     }
 
-    /// Returns the number of processes that the cluster's processes have started for jobs and not yet waited for.
+    /// Returns the number of processes that the cluster's processes have started for jobs and not yet waited for, on JobManager and
+    /// TaskManagers together; 0 once everything of all jobs has ended.
     ///
     /// # Errors
     /// A process of the cluster is gone.
@@ -173,10 +175,10 @@ impl Drop for Cluster {
 /// milliseconds would come in steps of two.
 const POLL_EVERY: Duration = Duration::from_micros(200);
 
-/// Blocks the thread for 200 µs before the next poll.
+/// Blocks the thread for 200 µs before the next poll of something that is waited for.
 ///
 /// # Errors
-/// 60 s have passed since `began`; the text names `what` was waited for.
+/// 60 s have passed since `began`; the text names `what` was waited for. Does not block then.
 pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     if began.elapsed() > PATIENCE {
         bail!("{what} did not come within {} s", PATIENCE.as_secs());

@@ -14,8 +14,9 @@ use tokio::{
 /// Bytes of a request or reply of the bare peers, without a length: a body of 128 bytes and a header as large as the fabric's.
 pub const FRAME_BYTES: usize = 128 + 64;
 
-/// Sends each frame of [`FRAME_BYTES`] back, on every connection that comes, each served by a local task. Returns only with an error of
-/// the listener or of a new connection.
+/// Sends each frame of [`FRAME_BYTES`] back, on every connection that comes, each served by a local task (so a `LocalSet` is needed).
+/// Frames have no length before them. Returns only with an error of the listener or of a new connection; a connection that fails later
+/// just ends.
 pub async fn serve_echo(listener: TcpListener) -> Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -31,7 +32,8 @@ pub async fn serve_echo(listener: TcpListener) -> Result<()> {
     }
 }
 
-/// Makes `n` echo calls, one at a time. Fails if the connection does.
+/// Makes `n` calls to [`serve_echo`], one at a time, and returns when the last one is answered. Fails if the connection does. The content
+/// of replies is not checked.
 pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
     let mut frame = [7u8; FRAME_BYTES];
     for _ in 0..n {
@@ -64,7 +66,8 @@ fn start(threads: Threads, task: impl Future<Output = ()> + Send + 'static) -> R
 }
 
 /// Serves the framed peer on every connection that comes: read loop → bounded channel → one worker, which sends each frame back →
-/// coalescing writer. Returns only with an error of the listener or of a new connection, or if a thread cannot be started.
+/// coalescing writer. The channels hold 1,024 frames; while one is full, the connection is not read. Returns only with an error of the
+/// listener or of a new connection, or if a thread cannot be started.
 pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -131,8 +134,9 @@ pub async fn write_coalesced(
     }
 }
 
-/// Sends `n` frames of [`FRAME_BYTES`] to the framed peer, up to `outstanding` of them under way, and waits until all have come back.
-/// Fails if the connection ends before.
+/// Sends `n` frames of [`FRAME_BYTES`] to the framed peer, up to `outstanding` (at least 1) of them under way, and waits until all have
+/// come back, without a time limit. `threads` says where the caller runs. Fails if the connection ends before, or a thread cannot be
+/// started.
 pub async fn call_framed(
     stream: TcpStream,
     n: u32,

@@ -27,7 +27,8 @@ pub fn cpu_of_self() -> CpuTime {
     usage(UsageWho::RUSAGE_SELF)
 }
 
-/// Returns the CPU time of this process's children that have ended and were waited for so far, theirs included.
+/// Returns the CPU time of all children of this process that have ended and were waited for since it began, with that of their own
+/// children that they had waited for; children that still run count 0.
 pub fn cpu_of_children() -> CpuTime {
     usage(UsageWho::RUSAGE_CHILDREN)
 }
@@ -61,7 +62,7 @@ fn ticks_of(pid: u32, count: usize) -> io::Result<CpuTime> {
     }
 }
 
-/// Returns the memory of a process that is resident now, in MiB, from `/proc/PID/status`.
+/// Returns the memory of a process that is resident now, in MiB, from `/proc/PID/status`, shared pages included, children not.
 ///
 /// # Errors
 /// The process is gone or has ended, so that it has no memory.
@@ -69,7 +70,7 @@ pub fn rss_mib(pid: u32) -> io::Result<f64> {
     memory_mib(pid, "VmRSS:")
 }
 
-/// Returns the most memory in MiB that was resident in a process at any time so far.
+/// Returns the most memory in MiB that was resident in a process at any time since its start (`VmHWM`), children not included.
 ///
 /// # Errors
 /// The process is gone or has ended, so that it has no memory.

@@ -25,7 +25,7 @@ struct Line<'a> {
     met: Option<bool>,
 }
 
-/// The goal of a figure, in the figure's unit; it is reported, and never fails a benchmark.
+/// The goal of a figure, in the figure's unit; it is reported beside the figure, and a missed one never fails a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// The figure is to be at most this number.
@@ -64,7 +64,8 @@ impl Report {
         self.line(metric, value, unit, &[], None)
     }
 
-    /// Prints the median of several runs as a JSON line, with the runs in it; fails if standard output is closed.
+    /// Prints the median of several runs as a JSON line, with the runs in it, in their order; fails if standard output is closed. Without
+    /// runs the value is `null`.
     pub fn runs(&self, metric: &str, runs: &[f64], unit: &str) -> std::io::Result<()> {
         self.line(metric, median(runs), unit, runs, None)
     }

@@ -22,7 +22,8 @@ const PARTIALS_MAX: usize = 100;
 /// Interval at which an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The id and secret with which a process proves to others that it belongs to the cluster.
+/// The id and secret with which a process proves to others that it belongs to the cluster. Read once at the process's start; the secret
+/// itself is never sent, and is left out of debug output.
 #[derive(Clone, PartialEq, Eq, derive_more::Debug)]
 #[debug("ClusterIdentity({}, secret)", self.id)]
 pub struct ClusterIdentity {
@@ -35,12 +36,12 @@ pub struct ClusterIdentity {
     pub secret: Vec<u8>,
 }
 
-/// Errors of reading or making the files with the cluster's id and secret (open to other users, absent, unusable, or a failure
-/// of the disk); the process cannot start then.
+/// Errors of [`ClusterFiles::make`] and [`ClusterFiles::read`], the making and reading of the files with the cluster's id and secret: open
+/// to other users, absent (only when they are read), unusable, or a failure of the disk; the process cannot start then.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
-    /// A file or its folder belongs to another user or is open to others, so that they could read or replace
-    /// the secret; the file is not used.
+    /// A file belongs to another user or is open to others, or others may write into its folder, so that they could read or replace
+    /// the secret; the file is not used. A folder may belong to root, and a sticky one (`/tmp`) may be writable by all.
     #[error(
         "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
     )]
@@ -62,8 +63,8 @@ pub enum ClusterFilesError {
         /// The time for which the file was waited for.
         waited: Duration,
     },
-    /// The file's content is shorter than 8 bytes or longer than 4096 bytes, the path names no regular file or is a link that
-    /// leads nowhere; or the file cannot be made because 100 partial files of earlier processes are in the way.
+    /// The file's content is shorter than 8 bytes (without white space around it) or longer than 4096 bytes, the path names no regular file
+    /// or is a link that leads nowhere; or the file cannot be made because 100 partial files of earlier processes are in the way.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
         /// Path of the file concerned.
@@ -71,8 +72,8 @@ pub enum ClusterFilesError {
         /// A description of what is wrong.
         why: String,
     },
-    /// Reading, writing or making the file or its folder failed, or the content is not UTF-8; with the system's
-    /// error.
+    /// Reading, writing or making the file or its folder failed for another reason than that the file is absent, or the content is not
+    /// UTF-8; with the system's error.
     #[error("{path}: {source}")]
     Io {
         /// Path of the file concerned.
@@ -83,8 +84,8 @@ pub enum ClusterFilesError {
     },
 }
 
-/// The places of the cluster's id and secret, by which its processes recognise each other. Creating this value touches
-/// no file.
+/// The places of the cluster's id and secret, by which its processes recognise each other: paths, not the secret itself. Creating this
+/// value touches no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
     /// `Ok`: the id itself, from `cluster.id`; no file is used then. `Err`: the path of the file that holds
@@ -113,7 +114,8 @@ impl ClusterFiles {
     }
 
     /// Makes the files with the id and the secret if they are absent, with random content and closed to other users,
-    /// and their folder. Leaves existing files as they are, but checks them. Blocks while the disk works.
+    /// and their folder. Leaves existing files as they are, also one that another process makes at the same time, but checks them. A
+    /// reader never sees half of a file. Makes no id file if the id is configured. Blocks while the disk works.
     ///
     /// # Errors
     /// Returns a [`ClusterFilesError`] if a file or its folder is open to other users, a file's content is unusable, or
@@ -126,7 +128,7 @@ impl ClusterFiles {
     }
 
     /// Reads the id and the secret, one after the other, and waits up to `wait` for each of the files that is not
-    /// there yet. Writes nothing.
+    /// there yet, looking every 20 ms; with zero, an absent file is an error at once. Other errors are returned at once. Writes nothing.
     ///
     /// # Errors
     /// Returns [`ClusterFilesError::Absent`] if a file is not there in time; the other errors if a file cannot be read

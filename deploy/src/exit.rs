@@ -22,9 +22,9 @@ pub enum Exit {
     /// A role could not start (ports, files, stores), or a client's command failed: no cluster is reached, the request is
     /// refused, a savepoint fails. Exit code 1.
     StartUpFailed,
-    /// A component failed in a way that the process cannot survive, a second signal ended the process at once, or results could
-    /// not be written to standard output; or the application has ended but could not be deregistered at the external resource
-    /// system, which may start it again. Exit code 2.
+    /// A component failed in a way that the process cannot survive (also while it starts), a second signal ended the process at once, or
+    /// results could not be written to standard output; or the application has ended, with any outcome of its job, but could not be
+    /// deregistered at the external resource system, which may start it again. Exit code 2.
     Fatal,
     /// The job that the process ran or waited for has failed, or the application on YARN that it waited for has ended
     /// without success. Exit code 3.
@@ -53,7 +53,7 @@ impl Exit {
 
 impl Exit {
     /// Returns the failure that a Flott process reports by exiting with `code`; `None` for 0 (success) and for every
-    /// code that Flott does not use, such as that of a panic.
+    /// code that Flott does not use, such as that of a panic. Never returns [`Exit::Success`].
     pub fn from_code(code: i32) -> Option<Self> {
         let failures =
             [Self::StartUpFailed, Self::Fatal, Self::JobFailed, Self::Unknown, Self::Usage];

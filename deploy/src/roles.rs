@@ -35,8 +35,8 @@ pub(crate) const CLUSTER_ROLE: &str = "cluster";
 
 /// Runs a program's process in the role that the environment variable `FLOTT_ROLE` names: `program-host` (runs the code
 /// of one job for a JobManager or TaskManager), or `cluster` (is a JobManager or TaskManager itself, as the arguments
-/// say). Without the variable or with another value, runs the program's job in an embedded cluster. Blocks until the end and
-/// returns the exit code for `main`.
+/// say; other subcommands give code 64). Without the variable or with another value, runs the program's job in an embedded cluster, with
+/// the process's arguments. Blocks until the end and returns the exit code for `main` ([`Exit`]).
 pub fn program_main(entry: ProgramEntry) -> ExitCode {
     match std::env::var(ROLE_VARIABLE).as_deref() {
         Ok(host::child::ROLE) => run_host(entry),

@@ -9,27 +9,30 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The effect of a process's end on its application: the cluster's session or single job, which may outlive this
-/// process.
+/// The effect of a process's end on its application (the cluster's session or single job, which may outlive this process), as its [`Stop`]
+/// says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// The application ends with the process and gets this final status: it is deregistered at the external resource
+    /// The application ends with the process and gets this final status, because its job has ended or a client has shut the cluster
+    /// down; only a JobManager ends so. The application is deregistered at the external resource
     /// system (YARN), or without one its TaskManagers are told to end; and what its high availability has stored is
     /// deleted, except the leader's record and, in a cluster of one job, the job's log.
     StopApplication(ApplicationStatus),
-    /// Only this process ends: data that another JobManager needs are kept, and the application may go on there.
+    /// Only this process ends, because of a signal or a fatal error, or because the ResourceManager has released this TaskManager. Data
+    /// that another JobManager needs are kept, and the application may go on there.
     StopProcess,
 }
 
-/// The order to end a process, from a signal, a fatal error or the end of the application: the reason, the exit code,
-/// and what becomes of the application.
+/// The order to end a process, from a signal, a fatal error, the end of the application or a TaskManager's release: the reason, the exit
+/// code, and what becomes of the application. The first order counts; later ones are only logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Reason for the log and, if the application ends, for the external resource system and its users.
     pub reason: String,
     /// Effect on the application: whether it ends with the process.
     pub behaviour: Behaviour,
-    /// Outcome whose exit code the process ends with, unless stopping itself fails.
+    /// Outcome whose exit code the process ends with; [`Exit::Fatal`] instead if the application cannot be deregistered. A process that
+    /// could not start ends with code 1 if `behaviour` ends the application.
     pub exit: Exit,
 }
 

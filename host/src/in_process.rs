@@ -20,13 +20,14 @@ use thiserror::Error;
 /// The settings for [`in_process`], which starts a program host (it builds the job graph and runs the tasks and coordinators of one
 /// program) inside the calling process instead of a child process.
 pub struct InProcess {
-    /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>-tasks-0`; unique in the process.
+    /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>-tasks-0`; must be unique in the process.
     pub name: String,
     /// The session that every call to the host must name, drawn by the caller; a call with another session is refused, so that a call
     /// meant for an earlier host of the same name does not reach this one.
     pub session: ProcessSession,
-    /// True if relative paths of sources and sinks resolve against the working directory, as in an embedded cluster; if false, building a
-    /// graph with a relative path fails.
+    /// True if relative paths of sources and sinks resolve against the process's working directory, as in an embedded cluster; if false,
+    /// building a graph with a relative path fails. A request to build a first graph ([`gateways::program_host::BuildGraph`]) has a
+    /// value of its own, which counts instead.
     pub embedded: bool,
     /// An existing directory for temporary files of the host's coordinators. The host neither creates nor deletes it.
     pub tmp_dir: PathBuf,
@@ -35,7 +36,7 @@ pub struct InProcess {
     pub fatal: Fatal,
 }
 
-/// A handle to a host in this process. Dropping the handle does not end the host; `end` does.
+/// A handle to a host in this process, as [`in_process`] returns it. Dropping the handle does not end the host; `end` does.
 #[derive(derive_more::Debug)]
 #[debug("InProcessHost({})", self.address.address)]
 pub struct InProcessHost {
@@ -43,7 +44,8 @@ pub struct InProcessHost {
     pub address: HostAddress,
     /// Completes when the host's actor has stopped, also if it panicked. Tasks that did not end within 15 s may still run then.
     pub ended: BoxFuture<'static, ()>,
-    /// Asks the host to end. Returns at once; the host cancels its tasks, waits up to 15 s for them, and then completes `ended`.
+    /// Asks the host to end. Returns at once; the host cancels its tasks, waits up to 15 s for them, and then completes `ended`. May be
+    /// called again, also after the end.
     pub end: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -54,10 +56,10 @@ pub struct InProcessHost {
 pub struct NotStarted;
 
 /// Starts a program host in this process: creates its actor on the work lane (a thread) and serves the RPC endpoint `options.name`.
-/// Completes when the host can be called. No user code runs before a call asks for it.
+/// Completes when the host can be called, and starts no process and no task. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// Fails if the work lane has ended, which means that the process is ending.
+/// Returns [`NotStarted`] if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,

@@ -6,12 +6,13 @@ use model::{JobGraph, ProgramRef};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
-/// A function that must end this process, on any thread. A program host calls it with the reason, as text for the log, when a task does
-/// not stop within its time-out or does not give memory back at its limit; it may be called more than once.
+/// A function that must end this process, or have it ended, and may return before. A program host in this process calls it, on any
+/// thread, with the reason as text for the log, when a task does not stop within `task.cancellation.timeout` or does not give memory back
+/// at its limit; it may be called more than once.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The kind of process that a program host runs in. It decides how the process is ended when a task does not stop in time or takes too
-/// much memory, because the code of a task cannot be stopped alone.
+/// much memory, because the code of a task cannot be stopped alone. Whoever creates the host chooses it; it never changes.
 #[derive(Clone)]
 pub enum Place {
     /// A child process. It writes the reason to this file (its parent reads it by [`last_words`](crate::launch::last_words)) and kills

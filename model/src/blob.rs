@@ -53,16 +53,16 @@ impl<'de> Deserialize<'de> for ContentHash {
 /// The lifetime of a blob (content-addressed bytes, such as a program) at the BlobServer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it. With HA,
-    /// programs have copies that survive the JobManager.
+    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it, and at least 60 s after
+    /// its upload. With HA, programs have copies that survive the JobManager.
     Permanent,
-    /// The blob (a file for a short use) is kept until shortly after it was fetched to its end, and otherwise for
-    /// `blob.cleanup-interval` after its upload or its last read.
+    /// The blob (a file for a short use) is kept for a minute after it was fetched to its end, and otherwise for
+    /// `blob.cleanup-interval` after its upload or its last read; it is removed then even if it was never fetched.
     Transient,
 }
 
 /// The name under which the BlobServer keeps a blob (a program or file) and its clients fetch it. Two blobs with the
-/// same bytes but different jobs or kinds have different keys.
+/// same bytes but different jobs or kinds have different keys. A key does not say that the blob exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobKey {
     /// The job that the blob belongs to, with whose end it may be deleted; `None` for blobs of no job, such as programs.

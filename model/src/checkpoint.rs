@@ -34,13 +34,15 @@ pub enum StateHandle {
         /// Length of the object in bytes.
         bytes: u64,
     },
-    /// Several parts. Large keyed state is stored in parts, so that it can be stored while it is
-    /// being written, and a subtask reads only the parts with key groups that it owns. No part has
-    /// parts.
+    /// Several parts, in the order in which a restore reads them. Large keyed state is stored in parts, so that it can be stored while
+    /// it is being written, and a subtask reads only the parts with key groups that it owns. With
+    /// `execution.checkpointing.incremental` the first parts may be those of an earlier checkpoint, and the changes since follow. No
+    /// part has parts.
     Parts(Vec<StatePart>),
 }
 
-/// A part of a large keyed state ([`StateHandle::Parts`]), which can be restored without the others.
+/// A part of a large keyed state ([`StateHandle::Parts`]), which holds whole entries. A subtask needs only the parts with its key groups;
+/// of these it needs all, in order, because a part with changes replaces and removes entries of the parts before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePart {
     /// The key groups (sets of keys, by hash) of the part's entries: pairs of the first and the last group (inclusive)
@@ -61,7 +63,7 @@ impl StatePart {
 
 impl StateHandle {
     /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, or the
-    /// sum of all parts. Reads no object.
+    /// sum of all parts, also of those that an earlier checkpoint has written. Reads no object.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -70,7 +72,7 @@ impl StateHandle {
         }
     }
     /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`]. `None` for inline
-    /// bytes, external objects, and parts (see [`StateHandle::places`]).
+    /// bytes, external objects, and parts, even if these are objects (see [`StateHandle::places`]).
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Inline(_) | Self::External { .. } | Self::Parts(_) => None,
@@ -98,7 +100,8 @@ impl StateHandle {
 }
 
 /// The order to take a checkpoint, as the JobMaster hands it to the job's source tasks. Each writes its state and sends
-/// the barrier between its records to all later tasks, which do the same.
+/// the barrier between its records to all later tasks, which do the same once all their inputs have delivered it. A finished task gets no
+/// barrier; its part is taken over from the checkpoint before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
     /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint.
@@ -106,7 +109,7 @@ pub struct CheckpointBarrier {
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
     /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data, or
-    /// the job is stopped with a savepoint.
+    /// the job is stopped with a savepoint. If the checkpoint fails, the task of a stop fails, and one without data waits for another.
     pub last: bool,
     /// True for the savepoint of `flott stop --drain`: sources that still have data first emit the final watermark and the end of their
     /// input, so that windows emit what they hold. False: at another stop sources just stop reading, at other checkpoints they read on.
@@ -118,7 +121,8 @@ pub struct CheckpointBarrier {
     pub savepoint: bool,
 }
 
-/// The part of a checkpoint that one subtask has written: the subtask sends it to its JobMaster as its acknowledgement.
+/// The part of a checkpoint that one subtask has written: its host sends it to the JobMaster as the acknowledgement, once all state is
+/// stored. It holds places, not large state; its inline bytes are 5 MiB at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubtaskSnapshot {
     /// True if the subtask had reached the end of its data before the checkpoint. A subtask that is restored from this
@@ -130,8 +134,8 @@ pub struct SubtaskSnapshot {
 }
 
 impl SubtaskSnapshot {
-    /// Iterates over the names, relative to the checkpoint directory, of the objects that the job owns and this part refers to.
-    /// Inline and external state have none.
+    /// Iterates over the names, relative to the checkpoint directory, of the objects that the job owns and this part refers to, those in
+    /// parts included. Earlier checkpoints may refer to the same objects. Inline and external state have none.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         let places = self.operators.iter().flat_map(|(_, state)| state.places());
         places.filter_map(StateHandle::object)
@@ -158,7 +162,7 @@ pub struct OperatorState {
     pub uid: Option<String>,
     /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
     pub max_parallelism: u32,
-    /// The states that the operator declares. Empty in metadata of a version that did not write them.
+    /// The states that the operator declares; empty if it has none, and in metadata of a version that did not write them.
     #[serde(default)]
     pub states: Vec<StateDeclaration>,
     /// The state of each subtask that the operator had, by subtask index; its length is the parallelism of that time.
@@ -167,7 +171,8 @@ pub struct OperatorState {
     pub coordinator: Option<StateHandle>,
 }
 
-/// The metadata of a complete checkpoint or savepoint: all that a restore needs to know, without the state itself.
+/// The metadata of a complete checkpoint or savepoint: all that a restore needs to know, without the state itself (only inline state is in
+/// it). The JobMaster makes it when all parts have arrived, before the checkpoint counts as complete.
 /// Stored as one object, which a [`CheckpointPointer`] names, or a user to whom the savepoint belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointMetadata {
@@ -182,7 +187,8 @@ pub struct CheckpointMetadata {
     pub graph: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time at which the last acknowledgement of the checkpoint's parts had arrived, in Unix milliseconds.
+    /// Time at which the last acknowledgement of the checkpoint's parts had arrived (of a stop's savepoint, at which it was in its folder),
+    /// in Unix milliseconds; storing the metadata comes after it.
     pub completed_ms: u64,
     /// The state of every operator of the job; operators without state have an entry too.
     pub operators: BTreeMap<OperatorId, OperatorState>,
@@ -203,8 +209,8 @@ impl CheckpointMetadata {
     pub fn objects(&self) -> BTreeSet<String> {
         self.handles().filter_map(StateHandle::object).map(str::to_owned).collect()
     }
-    /// Returns the size of all state of subtasks and coordinators in bytes, external state included; the metadata's own size
-    /// does not count.
+    /// Returns the size of all state of subtasks and coordinators in bytes: what a restore reads, external state and parts that earlier
+    /// checkpoints have written included. The metadata's own size does not count.
     pub fn state_bytes(&self) -> u64 {
         self.handles().map(StateHandle::bytes).sum()
     }
@@ -231,7 +237,8 @@ impl CheckpointMetadata {
     }
 }
 
-/// The entry of a job's log by which a new JobMaster finds the job's newest complete checkpoint and restores it.
+/// The entry of a job's log by which a new JobMaster finds the job's newest complete checkpoint and restores it. The JobMaster appends one
+/// when the checkpoint's metadata is stored; only then is the checkpoint complete. A savepoint gets one only if the job stops with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointPointer {
     /// The number of the checkpoint that the pointer names.
@@ -247,7 +254,7 @@ pub struct CheckpointPointer {
 }
 
 /// A savepoint or retained checkpoint that belongs to the job that was started from it (claim mode): this job deletes
-/// it when it no longer needs it.
+/// it when it no longer needs it, after checkpoints of its own. This value only identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedSnapshot {
     /// The URI of the snapshot's metadata object.

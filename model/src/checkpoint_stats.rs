@@ -59,7 +59,7 @@ pub struct SubtaskCheckpointStats {
     /// Time of the subtask's acknowledgement in Unix milliseconds; `None` if the JobMaster took the part over from the
     /// checkpoint before, because the subtask had finished or waits for a slot.
     pub ack_ms: Option<u64>,
-    /// The size of the subtask's state in bytes.
+    /// The size of the subtask's state in bytes: what a restore would read, parts that earlier checkpoints have written included.
     pub state_bytes: u64,
 }
 
@@ -96,7 +96,8 @@ impl VertexCheckpointStats {
     }
 }
 
-/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask.
+/// Statistics of one checkpoint or savepoint, as REST shows them: kind, status, times, size, failure, and the part of each subtask. The
+/// JobMaster keeps them in memory, and with the details of an ended job; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStats {
     /// The number of the checkpoint within its job, by which [`CheckpointReport::find`] finds it.
@@ -107,9 +108,11 @@ pub struct CheckpointStats {
     pub status: CheckpointStatus,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
-    /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress.
+    /// Time of the completion or failure, in Unix milliseconds; `None` while the checkpoint is in progress. It is the time of the trigger
+    /// and what has passed since then on the monotonic clock, so that changes of the clock do not show; those of acknowledgements too.
     pub ended_ms: Option<u64>,
     /// The size of all state in bytes: of the parts that have arrived; coordinators' state is included once the checkpoint is complete.
+    /// With incremental checkpoints it is what a restore would read, not what was written.
     pub state_bytes: u64,
     /// The reason for which the checkpoint has failed; `None` unless its status is FAILED.
     pub failure: Option<String>,
@@ -117,7 +120,8 @@ pub struct CheckpointStats {
     /// checkpoint only after [`CheckpointReport::name_folders`]. Otherwise `None`.
     pub external_path: Option<String>,
     /// True if the checkpoint was complete and is deleted since: newer ones replaced it, or it could not be read and a newer one is
-    /// complete. Always false for savepoints.
+    /// complete. False for savepoints; only for that of a stop after which tasks failed, so that the job went on, it may be true: the
+    /// job's own copy is deleted then, not the savepoint's folder.
     pub discarded: bool,
     /// The parts of the vertices, in the job graph's order.
     pub vertices: Vec<VertexCheckpointStats>,
@@ -163,7 +167,8 @@ pub struct CheckpointCounts {
     pub failed: u64,
 }
 
-/// The checkpoint or savepoint that the job was last restored from.
+/// The checkpoint or savepoint that the job was last restored from: at the start of its JobMaster, or when a region of tasks was deployed
+/// again after a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpoint {
     /// The number of the checkpoint; for a snapshot of another job, that job's number.
@@ -212,19 +217,21 @@ impl Spread {
 }
 
 /// The settings of a job's checkpoints, as REST shows them to people: interval, time-out, pause, tolerated failures, directory, and
-/// what is kept after the job's end.
+/// what is kept after the job's end. Read from the job's options once; changing this value has no effect on the job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
-    /// Milliseconds between the beginnings of two checkpoints; `None`: there are no periodic checkpoints.
+    /// Milliseconds between the beginnings of two periodic checkpoints, more if one takes longer: at most one is in progress. `None`: there
+    /// are no periodic checkpoints.
     pub interval_ms: Option<u64>,
-    /// Milliseconds from the trigger after which a checkpoint is aborted, and counts as failed, unless all its parts have arrived by then;
-    /// the time to store them afterwards is not limited by it.
+    /// Milliseconds from the trigger after which a checkpoint or savepoint is aborted, and counts as failed, unless all its parts have
+    /// arrived by then; the time to store its metadata (or a savepoint's folder) afterwards is not limited by it.
     pub timeout_ms: u64,
     /// Minimum time in milliseconds from the completion of a checkpoint or savepoint to the next periodic checkpoint; a checkpoint that
     /// failed is followed without it.
     pub min_pause_ms: u64,
     /// The number of failed checkpoints in a row that the job tolerates; one more fails all tasks, and the restart strategy decides. Failed
-    /// savepoints and checkpoints that were aborted because tasks failed do not count; a final checkpoint never fails the tasks.
+    /// savepoints and checkpoints that were aborted because tasks failed do not count; a final checkpoint never fails the tasks. The
+    /// savepoint of a stop fails them at once, whatever this number, if it fails after sources have been told to take it.
     pub tolerable_failures: u32,
     /// The URI of the directory that checkpoints are written to; `None`: the JobManager keeps them.
     pub directory: Option<String>,
@@ -245,13 +252,14 @@ pub struct CheckpointReport {
     /// The newest checkpoints and savepoints in progress, complete and failed, the newest first; beyond `web.checkpoints.history` of
     /// them (at least one is kept) the oldest are dropped.
     pub history: VecDeque<CheckpointStats>,
-    /// The newest complete checkpoint that is no savepoint; `None` if there was none under this JobMaster.
+    /// The newest complete checkpoint that is no savepoint, also if the history has dropped it; `None` if there was none under this
+    /// JobMaster.
     pub latest_completed: Option<CheckpointStats>,
     /// The newest complete savepoint, also of a stop; `None` if there was none under this JobMaster.
     pub latest_savepoint: Option<CheckpointStats>,
-    /// The newest checkpoint or savepoint that has failed; `None` if none has under this JobMaster.
+    /// The newest checkpoint or savepoint that has failed or was aborted; `None` if none has under this JobMaster.
     pub latest_failed: Option<CheckpointStats>,
-    /// The checkpoint that the job was last restored from; `None` if it never was.
+    /// The checkpoint or savepoint that the job, or a region of it, was last restored from; `None` if none was under this JobMaster.
     pub restored: Option<RestoredCheckpoint>,
     /// The spread of the sizes in bytes of the newest complete checkpoints, at most 1,000, savepoints included.
     pub state_bytes: Spread,
@@ -263,7 +271,7 @@ pub struct CheckpointReport {
 impl CheckpointReport {
     /// Sets the external path of each complete checkpoint, and of the restored one, that has none to its folder `DIRECTORY/JOB/chk-N`, as
     /// `flott run -s` takes it; also of those that were deleted since. Does nothing for savepoints, which have theirs, or if the job has
-    /// no checkpoint directory.
+    /// no checkpoint directory. The REST endpoint calls it on its copy of the report; a repetition changes nothing.
     pub fn name_folders(&mut self, job: JobId) {
         let Some(directory) = &self.settings.directory else { return };
         let folder =

@@ -16,7 +16,7 @@ const UNITS: [(u128, &[&str]); 7] = [
 
 /// Parses a duration as Flink writes it: `10 s`, `500ms`, `2 min`; a bare number is milliseconds. Units are `d`, `h`,
 /// `min`, `s`, `ms`, `us`, `ns` and their long names, in upper or lower case. Returns `None` if the text is not a whole
-/// number with a known unit, or if the duration is ten thousand years or longer.
+/// number (no sign, no fraction) with a known unit, or if the duration is ten thousand years or longer.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim().to_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -33,7 +33,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Returns the duration as a whole number of the largest unit that is exact, from `d` to `ns`, such as `90 s` (not `1.5 min`);
-/// zero is `0 ms`. [`parse_duration`] reads it back.
+/// zero is `0 ms`. [`parse_duration`] reads it back if it is shorter than ten thousand years.
 pub fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     let unit = UNITS.iter().find(|(size, _)| nanos >= *size && nanos.is_multiple_of(*size));

@@ -40,7 +40,7 @@ impl fmt::Debug for LeaderSession {
 }
 
 /// A component's fencing token: a [`LeaderSession`] with a type of its own for each component. A call carries the token
-/// of the callee that the caller means, and is refused if the callee runs under another one.
+/// of the callee that the caller means, and is refused, without an effect, if the callee runs under another one, higher or lower.
 pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
     /// Wraps a session that came in a message as this component's token; checks nothing.
     fn from_session(session: LeaderSession) -> Self;
@@ -72,7 +72,8 @@ fence!(
     /// The session of a Dispatcher: one leadership of it, by which its gateway is fenced.
     DispatcherId);
 fence!(
-    /// The session of a ResourceManager: one leadership of it, by which its gateway is fenced.
+    /// The session of a ResourceManager: one leadership of it, by which its gateway is fenced. Another one than that of the Dispatcher in
+    /// the same process.
     ResourceManagerId);
 fence!(
     /// The session of a SlotManager: that of the ResourceManager it lives and dies with.
@@ -83,5 +84,7 @@ fence!(
     JobMasterId);
 fence!(
     /// The session of anything else: the process incarnation of a TaskExecutor, a program host, a
-    /// BlobServer, a heartbeat or election service. Its epoch's `store` is the process's start in ms.
+    /// BlobServer, a heartbeat or election service. Its epoch's `store` is the time at which the process (or host) was started, in Unix
+    /// milliseconds; a restart gives another one. The default value fences the endpoint of leader retrieval, which is called by processes
+    /// that do not know a session yet.
     ProcessSession);

@@ -13,11 +13,12 @@ pub enum JobStatus {
     /// The job is accepted, and its JobMaster has not been started yet; the list of jobs also shows it for a job whose JobMaster does
     /// not answer.
     Initializing,
-    /// The JobMaster knows the job; none of its tasks was scheduled yet.
+    /// The JobMaster knows the job and reads its newest checkpoint from the store; none of its tasks was scheduled yet.
     Created,
-    /// Tasks are scheduled or run. Also the state of a job that waits for slots.
+    /// Tasks are scheduled or run. Also the state of a job that waits for slots, at first or for the new attempts after a failure.
     Running,
-    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended.
+    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended. A cancellation has no
+    /// effect any more: the job becomes FAILED.
     Failing,
     /// The job has ended with a failure that is not recoverable, or after which its restart strategy allows no (further) restart.
     /// Globally terminal.
@@ -30,8 +31,8 @@ pub enum JobStatus {
     /// Every task has finished, at the end of its data or after the savepoint of a stop, and the coordinators have published the job's
     /// results. Globally terminal.
     Finished,
-    /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait to be started again; tasks of
-    /// other regions may run on.
+    /// The job is recovering from a failure: tasks of its failed regions are being cancelled, or wait for the delay of the restart strategy
+    /// to be scheduled again; tasks of other regions may run on.
     Restarting,
     /// This JobManager has given the job up, because it lost its leadership; another JobManager will recover the job.
     /// Terminal in this JobManager only.
@@ -84,7 +85,7 @@ pub enum ExecutionState {
     Scheduled,
     /// The attempt has a slot and was sent to its TaskExecutor, which has not reported yet.
     Deploying,
-    /// The task's process rebuilds its program, restores state and opens its operators.
+    /// The program host has got the attempt: it rebuilds the program, restores state and opens the operators.
     Initializing,
     /// The attempt's task has opened its operators and processes records; at the end of its data it may still wait for a final checkpoint.
     Running,
@@ -141,7 +142,7 @@ pub struct FailureCause {
     /// Stable name of the failure's kind, such as `TaskManagerLost`, `UserError`, `NoResourceAvailable`; code that
     /// decides by the kind of a failure compares it.
     pub kind: String,
-    /// Message for users: the fault, its place and the remedy, in one or more lines.
+    /// Message for users: the fault, its place and, where one is known, the remedy, in one or more lines.
     pub message: String,
     /// True if a restart may help, so that the restart strategy decides; false if it cannot (a wrong program or configuration)
     /// and the job fails at once.
@@ -150,7 +151,7 @@ pub struct FailureCause {
 
 impl FailureCause {
     /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged
-    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before if
+    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before, if one is kept and
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 

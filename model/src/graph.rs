@@ -28,7 +28,7 @@ pub struct JobGraph {
     pub vertices: Vec<JobVertex>,
     /// The edges between vertices, by ascending [`EdgeId`]; edges inside a chain are not among them.
     pub edges: Vec<JobEdge>,
-    /// True if every source of the job ends by itself, so that the job can finish.
+    /// True if every source of the job ends by itself, so that the job can finish; false: it runs until it is cancelled, stopped or fails.
     pub bounded: bool,
     /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the
     /// program.
@@ -45,7 +45,7 @@ pub struct JobGraph {
 /// variables, once-computed values, and the name of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRef {
-    /// SHA-256 of the executable, by which its bytes are fetched.
+    /// SHA-256 of the executable, by which its bytes are fetched from the BlobServer; nothing here says whether it has them.
     pub hash: ContentHash,
     /// Name of the program's file, without a folder, shown to users; not unique.
     pub name: String,
@@ -84,7 +84,7 @@ mod once_values {
 }
 
 /// One operator of a program's job, before operators are chained into vertices: its identity, kind and name, what it reads and
-/// writes, its states, and whether it has a coordinator or commits.
+/// writes, its states, and whether it has a coordinator or commits. Its parallelism is that of its vertex, its function is in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphNode {
     /// The node's id: unique within one graph, assigned in the order of creation.
@@ -115,8 +115,8 @@ pub struct GraphNode {
     pub commits: bool,
 }
 
-/// A state that an operator declares. A restore compares the declarations of the snapshot and of the program, and
-/// refuses state that does not fit.
+/// A state that an operator declares: what it is, not its content. When a job is started from a snapshot, the Dispatcher compares the
+/// declarations of the snapshot and of the program, and refuses the job if state does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateDeclaration {
     /// Name of the state, unique within its operator.
@@ -127,7 +127,7 @@ pub struct StateDeclaration {
     /// Fingerprints of the schemas of the state's Rust types, by role such as `key` and `value`. The presence of the
     /// role `key` means that the state is keyed.
     pub schemas: BTreeMap<String, String>,
-    /// Milliseconds after which an entry may be dropped; `None`: entries never expire.
+    /// Milliseconds after which an entry may be dropped; `None`: entries never expire. No operator sets it at present.
     pub ttl_ms: Option<u64>,
 }
 
@@ -185,10 +185,11 @@ pub struct JobVertex {
     /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768, and so the largest
     /// parallelism that the vertex's keyed state allows.
     pub max_parallelism: u32,
-    /// Name of the slot sharing group: subtasks of vertices in one group may share a slot.
+    /// Name of the slot sharing group, `default` unless the program sets one for the operator or for all that it reads: a slot may hold one
+    /// subtask of each vertex of one group, and none of another group.
     pub slot_sharing_group: String,
     /// Resources of a slot of the vertex's slot sharing group, which runs one subtask of each vertex of the group;
-    /// `None` if the program sets none and any slot will do.
+    /// `None` if the program sets none and any slot will do. The Dispatcher refuses a graph in which only some vertices have them.
     pub resources: Option<ResourceProfile>,
     /// True if the vertex has no input edge, so that the JobMaster sends its tasks the order for each checkpoint.
     pub source: bool,
@@ -203,7 +204,8 @@ pub enum ShipStrategy {
     Forward,
     /// Each record goes to the subtask that owns the key group of the record's key.
     Hash,
-    /// The records go to all subtasks in turn, one after another.
+    /// The records are spread evenly, in runs: a batch of the producer is cut into about as many runs as there are subtasks, of at least
+    /// one record each, and the subtasks get them in turn.
     Rebalance,
     /// Each record goes to every subtask.
     Broadcast,

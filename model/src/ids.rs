@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The error of parsing a 128-bit id: the text is not exactly 32 hexadecimal digits.
+/// The error of parsing a 128-bit id (job, trigger, instance, allocation, operator or job vertex id): the text is not exactly 32
+/// hexadecimal digits, in upper or lower case. An id that is read from JSON fails with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{text}' is not a {what}: it takes 32 hexadecimal digits")]
 pub struct ParseIdError {
@@ -151,7 +152,8 @@ pub struct ExecutionAttemptId {
     pub vertex: JobVertexId,
     /// Index of the subtask in its vertex, from 0.
     pub subtask: u32,
-    /// Number of the attempt, from 0; grows with every restart of the subtask under the same JobMaster.
+    /// Number of the attempt, from 0; grows by one with every restart of the subtask under the same JobMaster. The next JobMaster begins
+    /// with 0 again.
     pub attempt: u32,
 }
 

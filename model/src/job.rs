@@ -11,7 +11,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A slot that a TaskExecutor offers to a job's JobMaster, after the SlotManager has allocated it to the job.
+/// A slot that a TaskExecutor offers to a job's JobMaster, after the SlotManager has allocated it to the job. The TaskExecutor frees it
+/// again if the JobMaster does not accept it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotOffer {
     /// The allocation (claim of one job on one slot) under which the JobMaster may accept the slot.
@@ -22,8 +23,8 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change, and again in the reports that go
-/// with heartbeats.
+/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change of the state, about once a second while
+/// its counts or metrics change, and again in the reports that go with heartbeats. Updates may overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
@@ -43,25 +44,26 @@ pub struct TaskStateUpdate {
 /// they count.
 pub type TaskMetrics = BTreeMap<String, i64>;
 
-/// Counts of records and bytes of one task since its execution attempt began; they only grow.
+/// Counts of records and bytes of one task since its execution attempt began; they only grow. Another attempt begins with 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Number of records that the task has received; 0 for a source's task.
+    /// Number of records that the task has received from other tasks; 0 for a source's task, whatever it reads.
     pub records_in: u64,
-    /// Number of records that the task has sent to other tasks, counted once for each output edge, also if the edge broadcasts them.
+    /// Number of records that the task has handed to its outputs to other tasks, where they may still wait; counted once for each output
+    /// edge, also if the edge broadcasts them. Records between operators of the task's own chain do not count; 0 for a sink's task.
     pub records_out: u64,
     /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process; plus
     /// 32 for each batch of records or event.
     pub bytes_in: u64,
     /// Number of bytes sent, counted like `bytes_in`.
     pub bytes_out: u64,
-    /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint.
+    /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint. Stays true.
     #[serde(default)]
     pub end_of_data: bool,
 }
 
-/// Everything about a job as it is now or as it ended: the JobMaster makes it, REST shows it, and the store of ended
-/// jobs keeps it.
+/// Everything about a job as it is now or as it ended: the JobMaster makes it anew for each question and once at the job's end, REST shows
+/// it, and the store of ended jobs keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
@@ -73,13 +75,14 @@ pub struct JobDetails {
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
     pub start_ms: u64,
-    /// Time at which the job ended, in Unix milliseconds; `None` while it lasts.
+    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts, and for a suspended job.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,
     /// State and counts of the vertices, in the graph's topological order.
     pub vertices: Vec<VertexDetails>,
-    /// The failure that ended the job; `None` unless the job failed.
+    /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
+    /// `failures`.
     pub cause: Option<FailureCause>,
     /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` of them (at least one is
     /// kept) the oldest are dropped.
@@ -97,12 +100,12 @@ pub struct JobDetails {
 pub struct VertexDetails {
     /// Id of the vertex in the job graph.
     pub id: JobVertexId,
-    /// The current attempt of each of the vertex's subtasks, ordered by subtask index.
+    /// The current attempt of each of the vertex's subtasks, ordered by subtask index; its length is the vertex's parallelism.
     pub subtasks: Vec<SubtaskDetails>,
 }
 
 /// The current attempt of one subtask, as REST shows it: its state and when it entered each, its TaskManager, its counts, and its failure.
-/// Earlier attempts are not kept.
+/// Earlier attempts are not kept; their failures are in the job's history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubtaskDetails {
     /// The id of the subtask's current execution attempt.
@@ -124,7 +127,8 @@ pub struct SubtaskDetails {
     pub cause: Option<FailureCause>,
 }
 
-/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end.
+/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end. Kept by the JobMaster in
+/// memory, and with the job's details at its end; a new JobMaster of the job does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time of the failure in Unix milliseconds.

@@ -4,8 +4,8 @@ use crate::memory::MemorySize;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, ops::Range};
 
-/// The resources that one slot offers or needs, in exact amounts. As a need, all amounts 0 mean "any size"
-/// ([`ResourceProfile::unknown`]).
+/// The resources that one slot offers or needs, in exact amounts. In a need, an amount of 0 is no requirement, and all amounts 0 mean "any
+/// size" ([`ResourceProfile::unknown`]); in an offer, 0 means that the slot has none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
     /// CPU in thousandths of a core, compared when a slot is chosen and not enforced; 0: no requirement.
@@ -61,8 +61,8 @@ impl fmt::Display for ResourceProfile {
     }
 }
 
-/// The resources of one whole TaskManager. The ResourceManager requests workers of such a spec from the external
-/// resource system, and a TaskExecutor reports its own at registration.
+/// The resources of one whole TaskManager, without the memory of the runtime itself. The ResourceManager requests workers of such a spec
+/// from the external resource system, and a TaskExecutor reports its own at registration. Two specs are the same only if all is equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct WorkerResourceSpec {
     /// CPU of all slots together, in thousandths of a core.
@@ -94,7 +94,7 @@ impl WorkerResourceSpec {
     }
     /// Returns the devices (such as GPUs, by index) that belong to the slot with this index, from 0. Every slot gets
     /// the same number of each resource, and no device belongs to two slots; devices left over by the division belong
-    /// to none. Resources of which the slot gets none are not in the map. `slot` must be below `slots`.
+    /// to none. Resources of which the slot gets none are not in the map. `slot` must be below `slots`; this is not checked.
     pub fn devices(&self, slot: u32) -> Devices {
         let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
         let of = |(name, amount): (&String, &u64)| {
@@ -112,7 +112,7 @@ impl WorkerResourceSpec {
 pub type Devices = BTreeMap<String, Range<u64>>;
 
 /// Facts about a TaskManager that it reports and users see, beyond its resources: cores, the machine's memory, the runtime's parts
-/// of the process's memory, data port and log page. No decision depends on them.
+/// of the process's memory, data port and log page. Sent once, with each registration at a ResourceManager. No decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {

@@ -26,14 +26,16 @@ pub struct SlotAllocation {
     pub allocation_id: AllocationId,
 }
 
-/// The statuses of all slots of a TaskExecutor, sent at its registration and with heartbeats. A report replaces the one before.
+/// The statuses of all slots of a TaskExecutor, free ones included, sent to the ResourceManager after its registration and with
+/// heartbeats. A report replaces the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlotReport {
     /// The statuses of all slots, by ascending index.
     pub slots: Vec<SlotStatus>,
 }
 
-/// A number of slots of one profile that a job needs, as its JobMaster declares it to the ResourceManager.
+/// A number of slots of one profile that a job needs, as its JobMaster declares it to the ResourceManager, in a list with one entry per
+/// profile that replaces the list before.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceRequirement {
     /// The profile that each of the slots must fulfil.

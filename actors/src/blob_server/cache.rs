@@ -21,15 +21,15 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The reason why a [`BlobCache`] cannot provide a blob as a file: no server is known, the fetch failed, there are no files, or
-/// the process ends.
+/// The error of [`BlobCache::fetch`]: no server is known, the fetch failed, there are no files, or the process ends. A later call begins
+/// anew.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
-    /// [`BlobCache::set_server`] was not called yet: no BlobServer is known.
+    /// [`BlobCache::set_server`] was not called yet: no BlobServer is known. The fetch fails at once, without further tries.
     #[error("no blob server is known")]
     NoServer,
     /// The blob could not be fetched or stored, after all tries or at the first error that another try cannot mend, or the local
-    /// store could not be read. In the server's own cache: the store does not have the blob.
+    /// store could not be read. In the server's own cache: the store does not have the blob, or its file is damaged.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Content hash of the blob concerned.
@@ -46,9 +46,9 @@ pub enum BlobFetchError {
 }
 
 impl BlobFetchError {
-    /// Returns true if the BlobServer does not have the blob, or has other content in its place: fetching again will
-    /// not help. False for all other errors. The cache computes the hash of what arrived, so content that is wrong at
-    /// each try was wrong at the server.
+    /// Returns true if the BlobServer has answered that it does not have the blob, or has other content in its place: fetching again
+    /// will not help. False for all other errors, also if the store of [`BlobCache::of_server`] lacks the blob. The cache computes the
+    /// hash of what arrived, so content that is wrong at each try was wrong at the server.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { cause, .. } = self else {
             return false;
@@ -64,13 +64,13 @@ impl BlobFetchError {
 /// Settings of a [`BlobCache`]: how often it tries a fetch, and how long and how much it keeps without a lease.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// Maximum number of tries of one fetch, the first included; at least 1. After the last one the fetch fails with its error.
+    /// Maximum number of tries of one fetch, the first included; 0 counts as 1. After the last one the fetch fails with its error.
     pub tries: u32,
     /// Time for which a permanent blob is kept after its last lease has ended, or without one after a sweep first saw it. A transient
     /// one is removed with its last lease, or by the next sweep.
     pub cleanup_interval: Duration,
     /// Total size in bytes of the blobs in the cache above which a sweep removes blobs without a lease, the longest unused
-    /// first. Fetches and leased blobs may exceed it.
+    /// first, until the rest fits; 0 removes all of them at each sweep. Fetches and leased blobs may exceed it: nothing is refused.
     pub bytes_max: u64,
 }
 
@@ -89,8 +89,9 @@ impl CacheSettings {
 type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
 type Removal = Shared<BoxFuture<'static, ()>>;
 
-/// A process's cache of blobs (programs and files by content hash), as local files that were fetched from the
-/// BlobServer. Clones share it and are cheap.
+/// A TaskManager's cache of blobs (programs and files by content hash), as local files that were fetched from the JobManager's
+/// BlobServer. The TaskExecutor sets the server, holds leases on the programs of its jobs, and sweeps; the keeper of program hosts
+/// fetches. Clones share it and are cheap.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);
@@ -122,8 +123,8 @@ struct Use {
 }
 
 /// A claim on a blob in a [`BlobCache`]: the cache keeps the blob while this value lives. When the last lease of a
-/// transient blob is dropped, the blob is removed; a permanent one then stays for `CacheSettings::cleanup_interval`,
-/// unless the cache is too large.
+/// transient blob is dropped, the blob is removed in the background; a permanent one then stays for
+/// `CacheSettings::cleanup_interval`, unless the cache is too large. In the server's own cache a lease has no effect.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,
@@ -149,7 +150,8 @@ impl BlobCache {
     }
 
     /// Returns the cache of the BlobServer's own process, which reads the server's store: it never fetches, and never
-    /// removes a blob. [`BlobCache::fetch`] of a blob that the store does not have returns [`BlobFetchError::Failed`].
+    /// removes a blob. [`BlobCache::fetch`] of a blob that the store does not have returns [`BlobFetchError::Failed`]. The TaskManager of
+    /// an embedded cluster has such a cache.
     pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
         let settings =
             CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
@@ -166,14 +168,16 @@ impl BlobCache {
     }
 
     /// Sets the BlobServer from which blobs are fetched from now on: its address, and its process's session, which
-    /// calls name. A fetch that is under way uses the former server until its next try.
+    /// calls name. A fetch that is under way uses the former server until its next try. Blobs that are in the cache stay. Called by
+    /// the TaskExecutor when a ResourceManager has accepted its registration.
     pub fn set_server(&self, address: EndpointAddress, session: ProcessSession) {
         self.lock().server = Some((address, session));
     }
 
     /// Returns the path of the blob's file, readable and executable, with checked content. Fetches the blob first if it
     /// is not in the cache, with up to `CacheSettings::tries` tries and pauses of 200 ms times their number; callers of the same blob
-    /// share one fetch, which goes on if a caller drops the future. The file may be removed again unless a lease is held.
+    /// share one fetch, which goes on if a caller drops the future. If the blob is just being removed, waits for that first. The fetch
+    /// as a whole has no time limit. The file may be removed again unless a lease is held.
     ///
     /// # Errors
     /// Returns a [`BlobFetchError`] after the last try, at once if no server is known or another try cannot help;
@@ -198,7 +202,8 @@ impl BlobCache {
         path.ok_or(BlobFetchError::NoFiles)
     }
 
-    /// Keeps a blob (fetched already, or later) in the cache until the returned lease is dropped. Fetches nothing itself.
+    /// Keeps a blob (fetched already, or later) in the cache until the returned lease is dropped. Fetches nothing itself, and does not
+    /// stop a removal that has begun: a fetch then gets the blob anew. Each lease of a blob counts.
     pub fn lease(&self, key: &BlobKey) -> BlobLease {
         let unused_since = self.0.platform.now();
         let mut state = self.lock();
@@ -207,7 +212,7 @@ impl BlobCache {
     }
 
     /// Begins to remove blobs without a lease that are transient, have not been used for the cleanup interval or exceed
-    /// the size limit, the longest unused first. The cache's owner calls this at intervals. Does nothing while an
+    /// the size limit, the longest unused first. The TaskExecutor calls this at intervals. Does nothing while an
     /// earlier sweep is running, or in the server's own cache. The returned future is ready at the end of the sweep;
     /// dropping it does not stop the sweep. Failures are only logged.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {

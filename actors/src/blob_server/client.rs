@@ -16,17 +16,19 @@ use thiserror::Error;
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
 
-/// The reason why a [`BlobClient`] could not send or fetch a blob: a refusal of the server, a call without an answer, or a
-/// failure of the local store or wrong content.
+/// The error of [`BlobClient`] and the cause in [`super::BlobFetchError::Failed`]: a refusal of the server, a call without an answer, or,
+/// when a blob is fetched, a failure of the local store or wrong content.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server answered a call with a refusal, such as that it is busy or does not have the blob.
+    /// The server answered a call with a refusal: it is busy, does not have the blob, its disk is full or fails, or the content has
+    /// another hash.
     #[error(transparent)]
     Server(#[from] BlobError),
     /// The call got no answer: the server was not reached, runs in another session, or did not answer in time.
     #[error("the blob server can't be asked: {0}")]
     Fabric(#[from] FabricError),
-    /// The local store could not read or write the blob, or the content that arrived does not have the expected hash.
+    /// The local store could not read or write the blob, or the content that arrived does not have the expected hash. An upload never
+    /// fails with it.
     #[error(transparent)]
     Local(#[from] BlobStoreError),
 }
@@ -41,8 +43,9 @@ impl From<CallError<BlobError>> for BlobClientError {
 }
 
 impl BlobClientError {
-    /// Returns true if the same call, made again, may succeed: the server was busy, the call was lost on the way, or
-    /// the bytes that arrived had another hash.
+    /// Returns true if the same call, made again, may succeed: the server was busy or not reached in time, the call was lost on the
+    /// way, or the bytes that arrived had another hash. False for every other refusal of the server, for a server of another session,
+    /// and for a failure of the local store.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Server(BlobError::Busy) => true,
@@ -67,13 +70,13 @@ impl BlobClient {
         Self { server }
     }
 
-    /// Sends bytes to the server in chunks of at most 1 MiB, to be kept as a blob of `job` (`None`: of no job) with
-    /// lifetime `kind`; sends nothing if the server has the same content with that job and lifetime already. Returns
-    /// the blob's key.
+    /// Sends bytes to the server in chunks of at most 1 MiB, one after the other, to be kept as a blob of `job` (`None`: of no job)
+    /// with lifetime `kind`; sends nothing if the server has the same content with that job and lifetime already. Returns
+    /// the blob's key once the server has stored the blob.
     ///
     /// # Errors
-    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated; the server drops what was sent
-    /// after a minute.
+    /// Returns [`BlobClientError::Server`] or [`BlobClientError::Fabric`] at the first failed call, which is not repeated; the server
+    /// drops what was sent after a minute.
     pub async fn upload_bytes(
         &self,
         bytes: &[u8],
@@ -94,8 +97,9 @@ impl BlobClient {
         Ok(self.server.ask(CloseUpload { upload, hash }).await?)
     }
 
-    /// Fetches a blob into a store, in chunks of 1 MiB of which four are requested at once. The store checks the
-    /// content against the key's hash and gives the blob out only if it matches.
+    /// Fetches a blob into a store, in chunks of 1 MiB of which four are requested at once, and returns when the store has it. The
+    /// store checks the content against the key's hash and gives the blob out only if it matches. Does not look first whether the
+    /// store has the blob already.
     ///
     /// # Errors
     /// Returns a [`BlobClientError`] at the first failed call, which is not repeated, or if the content has another hash; nothing

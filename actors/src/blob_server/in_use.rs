@@ -14,19 +14,20 @@ use std::time::Duration;
 const EXPECTED_MAX: usize = 64;
 
 /// The permanent blobs (kept until no job needs them) that the jobs of a cluster need, as its leading Dispatcher knows
-/// them.
+/// them and writes them into [`BlobsInUse`]. Programs that were only uploaded are not among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
     /// Hash of the executable of each job that this or the next leading Dispatcher may run: its graph is being built or
     /// stored, it runs, or it may have been stored.
     pub programs: BTreeMap<JobId, ContentHash>,
-    /// The jobs whose own permanent blobs (those that belong to the job) are needed.
+    /// The jobs whose own permanent blobs (those that belong to the job) are needed: all that the Dispatcher knows and that have not
+    /// been forgotten. A job may be here without a program in `programs`.
     pub jobs: BTreeSet<JobId>,
 }
 
-/// A handle to the record of the blobs that are needed, by which the Dispatcher and the REST endpoint tell the
-/// BlobServer what it must not remove. Clones share the record. At first the jobs' needs are unknown: then no permanent
-/// blob is removed.
+/// A handle to the record of the blobs that are needed, by which the leading Dispatcher (jobs) and the REST endpoint (uploaded programs)
+/// tell the BlobServer of the same process what it must not remove. The record is in memory. Its methods return at once: the BlobServer
+/// removes in the background. Clones share the record. At first the jobs' needs are unknown: then no permanent blob is removed.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
 
@@ -120,8 +121,9 @@ impl Known {
 
 impl BlobsInUse {
     /// Replaces the record of everything that the jobs need; `None` if that is unknown here, so that every permanent
-    /// blob is kept. The BlobServer removes programs that the former record had and the new one lacks, unless an upload
-    /// or an expected job needs them. A change from or to `None` removes nothing.
+    /// blob is kept. The BlobServer then removes programs that the former record had and the new one lacks, unless an upload
+    /// or an expected job needs them; other permanent blobs that nothing needs go after `blob.cleanup-interval`. A change from or to
+    /// `None` removes nothing at once. The Dispatcher calls this when it has recovered all jobs, and with `None` when it stops.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
             let changed = known.needed != needed;
@@ -132,14 +134,16 @@ impl BlobsInUse {
         });
     }
 
-    /// Records that a job exists: the BlobServer keeps the job's own blobs and its program (`None` if that is not
-    /// known) from now on. Does nothing while the needs of jobs are unknown.
+    /// Records that a job exists: the BlobServer keeps the job's own blobs and its program (`None` if that is not known, or no longer
+    /// needed) from now on. `program` replaces the one that was recorded for the job before, also with `None`: that one is then removed
+    /// as in [`BlobsInUse::remove_job`]. Does nothing while the needs of jobs are unknown.
     pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// Records that this job needs no blob any more; the BlobServer removes its program if no other job, no upload and no job
-    /// that is about to come needs it. Does nothing while the needs of jobs are unknown.
+    /// Records that this job needs no blob any more; the BlobServer removes its program if no other job and no upload needs it, one
+    /// for which a job is about to come only later. The job's own blobs expire after `blob.cleanup-interval`. Does nothing while the
+    /// needs of jobs are unknown, or if the job is not recorded.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -158,8 +162,8 @@ impl BlobsInUse {
         });
     }
 
-    /// Returns a copy of the record of everything that the jobs need; `None` if that is unknown here, because no
-    /// Dispatcher of this process leads or it is still recovering jobs.
+    /// Returns a copy of the record of everything that the jobs need; `None` if that is unknown here, because no Dispatcher of this
+    /// process leads, it is still recovering jobs, or another leader has taken a job over from it. Uploaded programs are not included.
     pub fn get(&self) -> Option<Needed> {
         self.0.borrow().needed.clone()
     }

@@ -43,7 +43,7 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
 /// The owner's handle of a running BlobServer, which keeps programs and files by content hash. Dropping it stops the
-/// server; stored blobs stay.
+/// server without waiting; open uploads are lost, stored blobs stay.
 #[derive(Debug)]
 pub struct BlobServerHandle {
     /// Address of the BlobServer's endpoint.
@@ -78,7 +78,8 @@ impl BlobServerHandle {
 
 /// Starts the BlobServer of this process on the blob lane (thread of actors), and serves it as [`ENDPOINT`]. It removes
 /// blobs that nobody needs from `store`: every 20 s those that have expired (`blob.cleanup-interval`), and programs as
-/// soon as their last user is gone.
+/// soon as their last user is gone. Blobs that an earlier process has left in the store expire from when they are first seen. If the
+/// actor dies of a panic, nobody is told: calls then fail.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

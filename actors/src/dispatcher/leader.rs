@@ -49,9 +49,9 @@ pub(super) struct Building {
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
-/// The actor of a Dispatcher in one leadership: first recovers the jobs that an earlier leader left in the store, then accepts,
-/// stores, runs and cancels jobs and records their results. The leader shell starts it at the grant and stops it when the
-/// leadership ends.
+/// The actor of a Dispatcher in one leadership: recovers the jobs that an earlier leader left in the store, in the background, and
+/// accepts, stores, runs and cancels jobs and records their results. New jobs are accepted while it recovers. The leader shell starts it
+/// at the grant and stops it when the leadership ends; it then suspends its jobs, which stay in the store for the next leader.
 #[derive(derive_more::Debug)]
 #[debug("Dispatcher({}, {} jobs)", self.session, self.jobs.len())]
 pub struct Dispatcher {

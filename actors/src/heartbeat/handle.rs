@@ -34,8 +34,9 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
-    /// The newest payload that the peer has published: reported when it changed, and again at every fifth beat so that
-    /// the receiver can reconcile with it. An empty payload is not reported.
+    /// The newest payload that the peer has published: reported when it changed, and again with every fifth beat or answer, so that
+    /// the receiver can reconcile with it. An empty payload is not reported. While the receiver's mailbox is full the report waits,
+    /// and only the newest payload is kept.
     Payload {
         /// Peer that the pair is with.
         party: Party,
@@ -44,14 +45,15 @@ pub enum HeartbeatReport {
     },
     /// The peer was not heard for 0.6 of the time-out; reported once per silence, and only to the side that expects
     /// beats. The peer may soon declare this side dead, so the receiver must now end everything that must not outlive
-    /// that.
+    /// that. The pair goes on: if the peer is heard again in time, nothing more is reported about this silence.
     Silent {
         /// Peer that the pair is with.
         party: Party,
         /// Duration of the silence.
         since: Duration,
     },
-    /// The peer is lost, and the pair of the two actors is over; the last report about the peer.
+    /// The peer is lost, and the pair of the two actors is over: no more beats are sent to the peer, and its beats are answered with
+    /// "not known". The last report about the peer; to watch or expect it again, the actor makes a new pair.
     Lost {
         /// Peer that the pair is with.
         party: Party,
@@ -62,7 +64,8 @@ pub enum HeartbeatReport {
 
 /// A process's heartbeat service, as its components see it: they register the peers that they [watch](Self::watch)
 /// (send beats to) or [expect](Self::expect) beats from, and get payloads and losses as [`HeartbeatReport`] messages.
-/// Works only once `heartbeat::start` was called with it. Cheap to clone; dropping clones stops nothing.
+/// Works only once `heartbeat::start` was called with it: before, no beat is sent, no loss and no stuck actor is noticed. Cheap to
+/// clone; dropping clones stops nothing.
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatHandle")]
 pub struct HeartbeatHandle {
@@ -97,10 +100,11 @@ impl HeartbeatHandle {
     }
 
     /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager → JobMaster): sends
-    /// beats from `me` to `target` at each interval, and tells `report_to` the peer's payloads and its loss. The beats
-    /// say how long ago the actor of `marker` finished a turn. A peer is lost after the time-out, when its process is
-    /// gone, when it does not know the pair (any more) after it was heard once, or when its actor is stuck. Dropping the
-    /// returned watch ends the pair without a report.
+    /// beats from `me` to `target` at each interval, the first within one interval, and tells `report_to` the peer's payloads and its
+    /// loss. Returns at once. A beat waits for its answer for an interval, or a quarter of the time-out if that is longer; meanwhile no
+    /// other is sent. The beats say how long ago the actor of `marker` finished a turn. A peer is lost after the time-out (from now on, if
+    /// it is never heard), when its process is gone, when it does not know the pair (any more) after it was heard once, or when its
+    /// actor is stuck. Dropping the returned watch ends the pair without a report.
     pub fn watch(
         &self,
         me: Party,
@@ -115,7 +119,8 @@ impl HeartbeatHandle {
 
     /// Expects beats from `peer`, whose process is at `node`: answers them, sends none itself, and tells `report_to` the peer's
     /// payloads, its silence and its loss. The answers say how long ago the actor of `marker` finished a turn, by which the
-    /// peer finds out that it is stuck. The peer is lost after the time-out, when its process is gone, or when its actor is stuck.
+    /// peer finds out that it is stuck. The peer is lost after the time-out (from now on, if it is never heard), when its process is gone,
+    /// or when its actor is stuck.
     /// A later pair of the same two parties takes the beats over. Dropping the returned watch ends the pair without a report;
     /// beats are answered with "not known" from then on.
     pub fn expect(
@@ -147,8 +152,9 @@ impl HeartbeatHandle {
     }
 
     /// Makes a turn marker (counter of finished turns) for one actor, which the log calls `actor`. The process's
-    /// watchdog looks at it until its last clone is dropped: an actor that finishes no turn for too long
-    /// (`heartbeat.stuck-after`) ends the process.
+    /// watchdog looks at it until its last clone is dropped: once an actor has finished no turn for longer than
+    /// `heartbeat.stuck-after`, the watchdog logs the stacks of all threads and reports a fatal error, which ends the process. The age
+    /// counts from the marker's creation, so its actor must call [`TurnMarker::tick`] when it starts.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {
@@ -162,8 +168,9 @@ impl HeartbeatHandle {
     }
 }
 
-/// The registration of one peer at the heartbeat service, for as long as this value lives: dropping it ends beats and
-/// reports about the peer, without a report.
+/// The registration of one peer at the heartbeat service, as [`HeartbeatHandle::watch`] and [`HeartbeatHandle::expect`] return it, for as
+/// long as this value lives: dropping it ends beats and reports about the peer, without a report. A report that is in the owner's mailbox
+/// already may still arrive after that.
 #[derive(derive_more::Debug)]
 #[debug("PeerWatch({id})")]
 pub struct PeerWatch {
@@ -172,14 +179,15 @@ pub struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// Replaces the payload that this side's next beats (or answers to beats) carry to the peer. Sends nothing itself;
-    /// an equal payload is not sent again.
+    /// Replaces the payload that this side's next beats (or answers to beats) carry to the peer, at first an empty one. Sends nothing
+    /// itself. Each beat carries the payload until the peer has confirmed it; an equal payload is not sent again. Only the newest is
+    /// sent: one that is replaced before a beat is lost.
     pub fn publish(&self, payload: BeatPayload) {
         self.shared.lock().publish(self.id, payload);
     }
 
-    /// Returns the time since the peer was last heard, or since its registration if it never was. On the side that
-    /// sends beats, time in which this process itself did not run does not count.
+    /// Returns the time since a beat or answer of the peer was last received, or since the pair was made if none was; it goes on to grow
+    /// after the peer's loss. On the side that sends beats, time in which this process itself did not run does not count.
     pub fn silence(&self) -> Duration {
         let now = self.shared.platform.now();
         self.shared.lock().silence(self.id, now)
@@ -221,8 +229,8 @@ impl TurnMarker {
         ctx.run_interval(every, move |_, _| marker.mark());
     }
 
-    /// Returns the time since the actor last finished a turn, as the watchdog saw it last; it looks eight times per
-    /// beat interval.
+    /// Returns the time since the actor last finished a turn (called [`TurnMarker::mark`]), as the watchdog saw it at its last look; it
+    /// looks eight times per beat interval. Zero before its first look. A stop of the whole process counts as two beat intervals at most.
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.inner.age_ms.load(Ordering::Relaxed))
     }

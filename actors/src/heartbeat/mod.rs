@@ -27,7 +27,8 @@ use tokio::sync::broadcast;
 /// The endpoint name that a process's heartbeat service is served under.
 pub const ENDPOINT: &str = "heartbeat";
 
-/// A function that writes the stacks of this process's threads to its log.
+/// A function that writes the stacks of this process's threads to its log, and returns when that is done; the heartbeat service calls it
+/// on its own thread, at most once.
 pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 
 /// The dependencies of a process's heartbeat service: platform, RPC, the process's session, and what happens when an actor is

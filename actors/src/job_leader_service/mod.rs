@@ -32,7 +32,8 @@ use tokio::sync::mpsc;
 /// The endpoint name that a TaskManager's JobLeaderService (which registers it at JobMasters) is served under.
 pub const ENDPOINT: &str = "job_leader_service";
 
-/// A report of the JobLeaderService to its TaskExecutor: what became of the registration at a job's JobMaster.
+/// A report of the JobLeaderService to its TaskExecutor: what became of the registration at a job's JobMaster. The reports about one job
+/// come in order; a registration that failed and is tried again is not reported.
 #[derive(Debug, Clone, PartialEq, Message)]
 #[rtype(result = "()")]
 pub enum JobLeaderReport {
@@ -48,8 +49,8 @@ pub enum JobLeaderReport {
         /// The JobMaster's answer to the registration.
         accepted: TaskManagerAccepted,
     },
-    /// The JobMaster at which the TaskExecutor was registered leads no more; the service looks for the job's next
-    /// JobMaster.
+    /// The JobMaster at which the TaskExecutor was registered leads no more, as leader retrieval says; the service looks for the job's
+    /// next JobMaster. Missing heartbeats are not its matter.
     Lost {
         /// Job that the message concerns.
         job: JobId,
@@ -93,8 +94,8 @@ pub struct JobLeaderServiceHandle {
 }
 
 /// Starts the JobLeaderService of a TaskExecutor, which `introduction` describes, on the calling lane, and serves it as
-/// [`ENDPOINT`]. It follows no job until it is told to. Its reports come to `reports_to` in order, also if that mailbox
-/// is full for a while.
+/// [`ENDPOINT`]. It follows no job until it is told to ([`FollowJobs`]). Its reports come to `reports_to` in order, also if that mailbox
+/// is full for a while. A failed registration is tried again after pauses (`cluster.registration.*`), without end.
 pub fn start(
     services: &ProcessServices,
     introduction: Introduction,

@@ -95,8 +95,8 @@ impl ElectionService {
 }
 
 /// Starts the service on the election lane (thread of actors) and serves it as [`ENDPOINT`]. It stands for the lease
-/// (permission to lead, with a deadline) at once, and grants sessions to contenders while it has it. If the service
-/// dies of a panic, the process ends.
+/// (permission to lead, with a deadline) at once, also while nobody contends, and grants sessions to contenders while it has it. Returns
+/// before the lease is granted. If the service dies of a panic, the process ends.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

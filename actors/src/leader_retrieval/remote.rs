@@ -25,7 +25,8 @@ use storage::ha::LeaderRecord;
 pub enum LeaderNode {
     /// The configured address of the only JobManager, which is never replaced.
     Fixed(NodeAddress),
-    /// The process that the leader's record in the HA store names now; no process is asked while there is no record.
+    /// The process that the leader's record in the HA store names now; a new record ends the questions to the former process. While
+    /// there is no record, or it names no address, no process is asked, and the last known leaders stay.
     Record(watch::Receiver<Option<LeaderRecord>>),
 }
 
@@ -57,7 +58,8 @@ impl LeaderNode {
 /// 500 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrievalSettings {
-    /// Maximum time that one question waits at the asked process for a change of the leader; 20 s by default, at most 30 s.
+    /// Maximum time that one question waits at the asked process for a change of the leader, after which it is answered with the known
+    /// one; 20 s by default, and more than 30 s counts as 30 s. A question without an answer fails after one and a half times this.
     pub wait: Duration,
     /// Pause after the first failed question, 50 ms by default; it doubles with each further failure in a row, up to
     /// `retry_max`.
@@ -78,7 +80,7 @@ impl Default for RetrievalSettings {
 
 /// The leader retrieval of a process: finds leaders by asking the JobManager process that leads; implements
 /// [`LeaderRetrieval`](crate::services::LeaderRetrieval). Failed questions are repeated without end; meanwhile the last
-/// known leader stays. Clones share the questions.
+/// known leader stays. An answer that nobody leads withdraws it. Clones share the questions.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RemoteRetrieval({:?})", self.inner.node)]
 pub struct RemoteRetrieval {
@@ -114,9 +116,9 @@ impl RemoteRetrieval {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Waits until the process at a fixed address has refused this one for 10 s, so that the refusal counts as final:
-    /// another secret, cluster or version. Returns the reason as text; the caller then ends the process. Never resolves
-    /// otherwise, nor with an address from the HA store's record.
+    /// Waits until the process at a fixed address has refused this one for 10 s without another outcome in between, so that the
+    /// refusal counts as final: another secret, cluster or version. Returns the reason as text; the caller then ends the process. Never
+    /// resolves otherwise: not while no component is watched, and not with an address from the HA store's record.
     pub async fn refused(&self) -> String {
         match self.inner.refused.subscribe().some().await {
             Ok(why) => why,

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Number of entries up to which none is removed.
 const FORGET_FROM: usize = 64;
 
-/// A JobManager process's own leaders with their addresses: those that its election has published, and the JobMasters
-/// of its Dispatcher. Leader retrieval reads it. Clones share the table.
+/// A JobManager process's own leaders with their addresses, in memory: those that its election has published, and the JobMasters
+/// of its Dispatcher, which their runners add. Leaders of other processes are never in it. Leader retrieval of this process reads it, and
+/// answers the questions of other processes from it. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub struct LeaderTable {
     leaders: Arc<Mutex<Leaders>>,
@@ -28,7 +29,7 @@ struct Leaders {
 
 impl LeaderTable {
     /// Publishes a component's leader, or withdraws it (`None`); receivers of [`LeaderRetrieval::watch`] see the change
-    /// at once. Publishing a Dispatcher also publishes its JobMasters, and withdrawing it withdraws them.
+    /// at once. Publishing a Dispatcher also publishes its JobMasters, and withdrawing it withdraws them. Called by the election service.
     pub fn set(&self, component: Component, leader: Option<LeaderInformation>) {
         let mut leaders = self.lock();
         leaders.tell(component, leader);
@@ -48,7 +49,7 @@ impl LeaderTable {
     }
 
     /// Removes and withdraws the job's JobMaster if its session is `session`; does nothing if the job has another one
-    /// or none.
+    /// or none. Called by the job's runner when it takes the JobMaster's leadership back.
     pub fn remove_job(&self, job: JobId, session: LeaderSession) {
         let mut leaders = self.lock();
         if leaders.jobs.get(&job).is_some_and(|(_, leader)| leader.session == session) {

@@ -34,7 +34,7 @@ pub struct MetricQueryHandle {
 }
 
 /// Starts the MetricQueryService of this process on the calling lane, and serves it as [`ENDPOINT`]: it answers calls
-/// with the values of the process's metrics. It updates the rates of meters every 5 s.
+/// with the values of the process's metrics. It updates the rates of meters every 5 s; once it has ended they stay as they are.
 pub fn start(services: &ProcessServices) -> MetricQueryHandle {
     start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
 }

@@ -54,7 +54,8 @@ pub struct HostsDeps {
 }
 
 /// Starts the keeper of program hosts on the work lane (thread of actors) and serves it as [`ENDPOINT`]. When the
-/// returned handle is stopped or dropped, the keeper kills all its hosts; if it dies of a panic, the process ends.
+/// returned handle is stopped or dropped, the keeper kills all its hosts without waiting for their ends; if it dies of a panic, the
+/// process ends. No host is started before a call asks for one.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

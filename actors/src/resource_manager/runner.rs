@@ -14,12 +14,13 @@ use platform::LaneEnded;
 use std::sync::Arc;
 
 /// The handle of a process's leader shell of the ResourceManager: the actor that stands for election and runs a
-/// ResourceManager while this process leads. Stopping it stops both; dropping it does the same without waiting.
+/// ResourceManager while this process leads. Stopping it stops both, and leaves the workers running; dropping it does the same without
+/// waiting.
 pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 
 /// Stands for election at `election` and runs a ResourceManager whenever this process leads, on the work lane (thread
-/// of actors), until the returned handle is stopped or dropped. If the actor or a ResourceManager dies of a panic, or the driver of
-/// an active ResourceManager cannot be initialised at a grant, the process ends.
+/// of actors), until the returned handle is stopped or dropped. Returns at once, without waiting for leadership. If the actor or a
+/// ResourceManager dies of a panic, or the driver of an active ResourceManager cannot be initialised at a grant, the process ends.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

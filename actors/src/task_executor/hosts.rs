@@ -41,7 +41,8 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 const END_GRACE: Duration = Duration::from_secs(10);
 
 /// The settings that each program host (process that runs a job's tasks) of this TaskManager receives when it is started: the
-/// cluster's id, addresses and ports for the exchange of records, options, and the memory limit.
+/// cluster's id, addresses and ports for the exchange of records, options, and the memory limit. Made once
+/// at the process's start; the TaskExecutor sends them to each host, with what depends on the job (key, slots, program).
 #[derive(Debug, Clone)]
 pub struct HostSettings {
     /// Id of the cluster the host belongs to.

@@ -18,8 +18,8 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 /// Calls that may occupy a blocking thread at a time; with a disk that hangs, the number of threads that hang with it.
 const CALLS_MAX: usize = 4;
 
-/// The folder of the log files that a TaskExecutor shows to users through REST. At most four calls read it at the same
-/// time, over all clones; further ones wait.
+/// The folder of the log files that a TaskExecutor shows to users through REST: it answers their listing, and reads of at most 1 MiB each.
+/// At most four calls read it at the same time, over all clones, each on a thread that may block; further ones wait.
 #[derive(Debug, Clone)]
 pub struct LogFolder {
     dir: PathBuf,
@@ -29,7 +29,7 @@ pub struct LogFolder {
 
 impl LogFolder {
     /// Makes the value; opens nothing. Of the regular files directly in the folder `dir` only those whose names begin with one
-    /// of `prefixes` (and not with a dot) are shown, because other processes may log into the same folder.
+    /// of `prefixes` (and not with a dot) are shown, because other processes may log into the same folder; without prefixes, none.
     pub fn new(dir: PathBuf, prefixes: Vec<String>) -> Self {
         Self { dir, prefixes, places: Arc::new(Semaphore::new(CALLS_MAX)) }
     }

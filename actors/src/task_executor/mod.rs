@@ -96,7 +96,7 @@ impl TaskExecutorHandle {
 
     /// Ends all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`,
     /// and ends the TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits
-    /// at most 1 s.
+    /// at most 1 s. To the jobs it is a recoverable failure of their tasks here.
     pub async fn stop(self, cause: &str) {
         let leave = handlers::Leave { cause: cause.to_owned() };
         if self.running.addr().send(leave).await.is_err() {
@@ -108,7 +108,7 @@ impl TaskExecutorHandle {
 /// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
 /// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
 /// again after each loss. A final refusal, or no registration within `taskmanager.registration.timeout`, is a fatal error, which ends
-/// the process.
+/// the process. Returns before it is registered. If the actor dies of a panic, [`TaskExecutorHandle::released`] returns.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;

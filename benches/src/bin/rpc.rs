@@ -27,12 +27,12 @@ const OUTSTANDING: u32 = 1_024;
 const BODY_BYTES: usize = 128;
 
 gateway! {
-    /// Answers with what it is asked.
+    /// The gateway of the benchmark's echo actor: answers [`Echo`] with what it is asked, and nothing else.
     pub struct EchoGateway = "echo", fenced by ProcessSession;
     Echo => Echo, Never;
 }
 
-/// A message of 128 bytes that is sent back.
+/// A call with a body of 128 bytes, and its answer: the actor sends the same body back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Echo {
     #[serde(with = "serde_bytes")]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Steps between a power of two and the next one.
 const STEPS: u64 = 128;
 
-/// Counts of durations, exact to one part in 128 above 128 ns, in a table of constant size.
+/// Counts of durations, exact to one part in 128 above 128 ns, in a table of constant size (64 KiB). The durations themselves are not kept.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     /// Counts of the values, by power of two and step within it.
@@ -46,7 +46,7 @@ impl Histogram {
     }
 
     /// Returns the duration in milliseconds that the `part` (0 to 1, such as 0.99) of all durations does not exceed, up to 1 % too long;
-    /// 0 if there are none.
+    /// 0 if there are none, or for a part above 1.
     pub fn ms(&self, part: f64) -> f64 {
         let wanted = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -69,7 +69,7 @@ impl Histogram {
         text
     }
 
-    /// Adds the counts of another histogram from its text.
+    /// Adds the counts of another histogram, such as that of another subtask, from its text; an empty text adds nothing.
     ///
     /// # Errors
     /// When the text is not one of [`Histogram::to_text`]; the lines before the wrong one were added.

@@ -29,7 +29,8 @@ pub fn now_unix_ns() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Writes a file that readers see either whole or not at all, in place of an existing one, by way of a file with the extension `draft`.
+/// Writes a file that readers see either whole or not at all, in place of an existing one, by way of a file with the extension `draft` (in
+/// place of `path`'s own). Not forced to the disk.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -58,7 +59,7 @@ pub fn marks(folder: &Path, prefix: &str) -> Result<Vec<String>> {
 /// Uploads the program `continuous_jobs`, runs its job of the name `job`, and returns the job's id as soon as `tasks` tasks run.
 ///
 /// # Errors
-/// When the cluster refuses it, the job ends before, or its tasks do not run within 60 s.
+/// When the cluster refuses it or does not answer, the job ends before, or its tasks do not run within 60 s; the job runs on then.
 pub async fn start(
     cluster: &Cluster,
     job: &str,
@@ -107,7 +108,7 @@ pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
     Ok(line.tasks.get("running").copied().unwrap_or(0))
 }
 
-/// Cancels a job and waits until all processes that the cluster has started for jobs are gone.
+/// Cancels a job and waits until all processes that the cluster has started for jobs are gone, those of other jobs too.
 ///
 /// # Errors
 /// When the job cannot be cancelled, or its processes are not gone within 60 s.

@@ -51,7 +51,7 @@ struct CheckpointLine {
 }
 
 impl CheckpointLines {
-    /// Returns the number of checkpoints that the job has completed so far.
+    /// Returns the number of checkpoints that the job has completed so far under its present JobMaster, also those no longer listed.
     pub fn completed(&self) -> u64 {
         self.counts.completed
     }
@@ -76,7 +76,7 @@ impl StateJob {
     /// options. Returns once two checkpoints with all of the state are complete.
     ///
     /// # Errors
-    /// When something does not start, the job ends, or the checkpoints are not complete within 60 s.
+    /// When something does not start, the job ends, or the checkpoints are not complete within 60 s; the cluster is killed then.
     pub async fn start(
         flink: Option<&Installed>,
         taskmanagers: usize,
@@ -199,7 +199,8 @@ impl StateJob {
         Ok(())
     }
 
-    /// Cancels the job, waits (with Flott) until its processes are gone, kills the cluster, and deletes its files.
+    /// Cancels the job, waits (with Flott) until its processes are gone, kills the cluster, and deletes its files. With Flink it does not
+    /// wait for the job's end.
     ///
     /// # Errors
     /// When the job cannot be cancelled or does not end, or the checkpoints' folder cannot be deleted.

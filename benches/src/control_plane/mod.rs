@@ -37,10 +37,10 @@ pub const CLUSTER_ID: &str = "control-plane-benchmark";
 /// Maximum time that one question for a leader waits.
 const LEADER_WAIT: Duration = Duration::from_secs(10);
 
-/// Returns the RPC settings of a process that belongs to the cluster with the secret in this file, and does not listen.
+/// Returns the RPC settings of a process that belongs to the cluster [`CLUSTER_ID`] with the secret in this file, and does not listen.
 ///
 /// # Errors
-/// The file cannot be read.
+/// The file cannot be read. A wrong secret shows only when a call is refused.
 pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
     let secret = std::fs::read_to_string(secret_file)
         .with_context(|| format!("reading {}", secret_file.display()))?;

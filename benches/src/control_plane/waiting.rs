@@ -70,8 +70,8 @@ impl<'a> Queue<'a> {
         Ok(cpu_of(pid)?.0)
     }
 
-    /// Submits jobs until `waiting` jobs wait, measures the idle JobManager for 5 s, then submits 20 further jobs, 100 ms apart, and
-    /// measures these. The jobs stay, so that the next call goes on from there.
+    /// Submits jobs until `waiting` jobs wait (none if so many wait already), measures the idle JobManager for 5 s, then submits 20 further
+    /// jobs, 100 ms apart, and measures these. All jobs stay, the measured ones too, so that the next call goes on from there.
     ///
     /// # Errors
     /// The Dispatcher refuses a job or does not answer, or lists the last waiting one as running only after 60 s.

@@ -44,7 +44,7 @@ pub struct WorkersRole {
 impl WorkersRole {
     /// Starts the virtual TaskExecutors, each with a port and a connection of its own, registers them at the ResourceManager, and runs them
     /// until standard input ends. Prints a line when all are registered, one for each job of which all tasks run, and one for the first
-    /// failure of a call, after which it goes on.
+    /// failure of a call, after which it goes on; [`Workers`] reads these lines. At the end no TaskExecutor says goodbye.
     ///
     /// # Errors
     /// The secret cannot be read, nobody leads the ResourceManager, or a TaskExecutor cannot be started or registered.
@@ -75,7 +75,8 @@ impl WorkersRole {
     }
 }
 
-/// The numbers of a job of which all tasks run, as the process of the virtual TaskExecutors counts them.
+/// The numbers of a job of which all tasks run, as the process of the virtual TaskExecutors counts them and [`Workers::running`] returns
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRuns {
     /// Tasks whose RUNNING the JobMaster has confirmed.
@@ -130,7 +131,7 @@ impl Workers {
         Ok(line.split(' ').map(str::to_owned).collect())
     }
 
-    /// Waits until every task of a job runs; jobs must be waited for in the order in which they come to run.
+    /// Waits until every task of a job runs; jobs must be waited for, each once, in the order in which they come to run.
     ///
     /// # Errors
     /// The process has ended, says nothing for 120 s, or reports a failure or another job.

@@ -21,10 +21,11 @@ const BLOCK: usize = 64 << 10;
 const RECORD: usize = size_of::<u64>();
 
 /// Runs the hand-written shuffle of the numbers below `records`: one half here, the other in a second process of this binary, over one
-/// connection. Returns the sum of both checksums.
+/// connection. Returns the sum of both checksums once the second process has ended. Waits without a time limit for the second process
+/// to connect, also if it has ended before.
 ///
 /// # Errors
-/// When the second process cannot be started or fails, or the connection does.
+/// When the second process cannot be started, fails once it is connected, or prints no checksum, or the connection fails.
 pub fn shuffle_tcp(records: u64) -> Result<Checksum> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port().to_string();
@@ -38,8 +39,8 @@ pub fn shuffle_tcp(records: u64) -> Result<Checksum> {
     Ok(own + String::from_utf8_lossy(&output.stdout).parse()?)
 }
 
-/// Does the work of the second process of [`shuffle_tcp`], connected to the first one's `port`. Returns the checksum of the records that
-/// it received or kept.
+/// Does the work of the second process of [`shuffle_tcp`], connected to the first one's loopback `port`. Returns the checksum of the
+/// records that it received or kept, which the process has to print.
 ///
 /// # Errors
 /// When the connection fails.

@@ -31,7 +31,7 @@ const RESULT: &str = "BASH_JAVA_UTILS_EXEC_RESULT:";
 /// The peer job's class.
 const PEER: &str = "peer.Throughput";
 
-/// The paths of Flink's distribution and of the jar with the peer jobs.
+/// The paths of Flink's distribution and of the jar with the peer jobs, as `cargo xtask` has installed them.
 #[derive(Debug, Clone)]
 pub struct Installed {
     /// The folder with `lib` and `bin`.
@@ -103,10 +103,11 @@ pub struct Flink {
 }
 
 impl Flink {
-    /// Starts a cluster for workloads of throughput: one TaskManager with two slots, or two with one each. Returns once all are registered.
+    /// Starts a cluster for workloads of throughput: one TaskManager with two slots, or two with one each. Returns once all are registered
+    /// and the peer jobs are uploaded.
     ///
     /// # Errors
-    /// When a process does not start or ends (the text has the ends of the logs), or they are not registered within 60 s.
+    /// Those of [`Flink::start_with`]. The processes that were started are killed.
     pub async fn start(installed: &Installed, place: Place) -> Result<Self> {
         let (taskmanagers, slots) = match place {
             Place::OneProcess => (1, 2),
@@ -120,7 +121,8 @@ impl Flink {
     /// the peer jobs.
     ///
     /// # Errors
-    /// When a process does not start or ends (the text has the ends of the logs), or they are not registered within 60 s.
+    /// When `java` cannot be started or gives no options for a TaskManager, a process ends (the text has the ends of the logs), the
+    /// JobManager or the TaskManagers are not there within 60 s each, or the upload fails. The processes that were started are killed.
     pub async fn start_with(
         installed: &Installed,
         taskmanagers: usize,
@@ -221,7 +223,7 @@ impl Flink {
         std::iter::once(&self.jobmanager).chain(&self.taskmanagers).map(Child::id).collect()
     }
 
-    /// Returns the process id of a TaskManager whose slots are all taken; `None` if there is none.
+    /// Returns the process id of a TaskManager whose slots are all taken, the first that the endpoint lists; `None` if there is none.
     ///
     /// # Errors
     /// When the endpoint does not answer.
@@ -233,8 +235,8 @@ impl Flink {
         Ok(child.map(Child::id))
     }
 
-    /// Runs the workload once with so many records. CPU and memory are those of all TaskManagers between submission and FINISHED, without
-    /// the JobManager's.
+    /// Runs the workload once with so many records. CPU is that of all TaskManagers between submission and FINISHED; the peak of memory is
+    /// the sum of theirs since they were started, earlier runs included. The JobManager's do not count.
     ///
     /// # Errors
     /// When the job fails, does not end within 600 s (it runs on then), or writes no checksum.

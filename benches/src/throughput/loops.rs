@@ -54,7 +54,7 @@ pub fn first_map(number: u64) -> u64 {
     number.wrapping_mul(31).wrapping_add(7)
 }
 
-/// Returns true if the `filter` of the workload `chain` keeps the number, as it does with seven of eight.
+/// Returns true if the `filter` of the workload `chain` keeps the number: if it is not a multiple of eight.
 #[inline]
 pub fn is_kept(number: u64) -> bool {
     number & 7 != 0

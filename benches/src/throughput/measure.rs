@@ -30,8 +30,9 @@ pub struct Run {
     pub checksum: Checksum,
 }
 
-/// Runs a process to its end and measures it from start to end, start-up included, with the children that it waits for. The last line
-/// of its standard output is the checksum. CPU of other children of this process that end meanwhile counts too.
+/// Runs a process to its end, without a time limit, and measures it from start to end, start-up included, with the children that it waits
+/// for. The last line of its standard output is the checksum. CPU of other children of this process that end meanwhile counts too. Blocks
+/// the thread.
 ///
 /// # Errors
 /// When it cannot be started, ends with another status than 0 (the text has its standard error), or prints no checksum.
@@ -52,7 +53,7 @@ pub fn of_process(command: &mut Command) -> Result<Run> {
 }
 
 /// Measures running processes between two points in time, with the children that they start and wait for in between. A thread looks at
-/// their memory every 20 ms until [`Span::end`].
+/// the memory of both every 20 ms until [`Span::end`]; a child that lives shorter may be missed there, but not in the CPU.
 pub struct Span {
     processes: Vec<u32>,
     cpu_before: f64,

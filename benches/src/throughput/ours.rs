@@ -56,10 +56,11 @@ impl Ours {
 }
 
 /// Runs a workload once in a cluster to which the program was uploaded as `jar`, and waits until its processes have ended. CPU is that of
-/// the TaskManagers and of the processes that they started for the job; the duration is that from submission to FINISHED.
+/// the TaskManagers and of the processes that they started for the job, until these have ended; the duration is that from submission to
+/// FINISHED; the peak of memory includes what the TaskManagers had before.
 ///
 /// # Errors
-/// When the job fails, does not end within 600 s, or writes no checksum.
+/// When the job fails, does not end within 600 s, or writes no checksum, or its processes are not gone 60 s after its end.
 pub async fn in_cluster(
     cluster: &Cluster,
     jar: &str,
@@ -87,7 +88,8 @@ pub async fn in_cluster(
     span.end(wall_s, text.parse()?)
 }
 
-/// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms.
+/// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms. Its processes may
+/// still be there then.
 ///
 /// # Errors
 /// When the job is refused, FAILED or CANCELED; or it runs for more than 600 s, or the endpoint does not answer, and then runs on.

@@ -18,16 +18,16 @@ pub fn head(flink: bool, renoir: bool) -> String {
     head
 }
 
-/// One run of each side of a workload, made one after the other, so that their ratio is of the same time on the machine.
+/// One run of each side of a workload (two to four), made one after the other, so that their ratio is of the same time on the machine.
 #[derive(Debug)]
 pub struct Pair {
     /// The run of the hand-written loop.
     pub by_hand: Run,
     /// The run of Flott's program.
     pub ours: Run,
-    /// The run of Flink's job, where Flink is measured too.
+    /// The run of Flink's job; `None` if Flink is not measured.
     pub flink: Option<Run>,
-    /// The run of Renoir's program, where Renoir is measured too and has the workload.
+    /// The run of Renoir's program; `None` if Renoir is not measured or leaves the workload out.
     pub renoir: Option<Run>,
 }
 
@@ -107,7 +107,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Makes an outcome without any pair; each pair is to run so many words or records.
+    /// Makes an outcome without any pair; each pair must have run so many words or records, by which its figures are divided.
     pub fn new(workload: &'static Workload, records: u64) -> Self {
         let millions = records as f64 / 1e6;
         let side = Side::default;
@@ -131,8 +131,8 @@ impl Outcome {
         Ok(())
     }
 
-    /// Prints the figures as JSON lines, each the median of all pairs with the runs beside it: Flott's, the ratios with their goals, and
-    /// those of the peers that were measured.
+    /// Prints the figures as JSON lines, each the median of all pairs with the runs beside it: Flott's, the hand-written loop's CPU, the
+    /// ratios with their goals, and those of the peers that were measured.
     ///
     /// # Errors
     /// When standard output is closed.

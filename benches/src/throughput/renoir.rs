@@ -40,11 +40,12 @@ impl Renoir {
         Ok(Self { program })
     }
 
-    /// Runs the workload once, with as many threads for each of Renoir's blocks as the workload has subtasks. CPU is that of
-    /// the process from start to end. Returns `None` if the workload is left out.
+    /// Runs the workload once, with as many threads for each of Renoir's blocks as the workload has subtasks. CPU, duration and memory are
+    /// those of the process from start to end, without a time limit. Returns `None`, without starting one, if the workload is left out
+    /// ([`reason_left_out`]).
     ///
     /// # Errors
-    /// When the program cannot be started, fails, or prints no checksum.
+    /// When the program cannot be started, fails, or prints no checksum, or the workload is for two TaskManagers and not left out.
     pub fn run(&self, workload: &Workload, records: u64) -> Result<Option<Run>> {
         if reason_left_out(workload.name).is_some() {
             return Ok(None);

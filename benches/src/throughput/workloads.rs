@@ -19,7 +19,7 @@ pub enum Place {
 /// the goals for the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
-    /// Name of the job and first part of its metrics' names.
+    /// Name of the workload, of its job, and first part of its metrics' names; unique.
     pub name: &'static str,
     /// Unit that is counted: words or records.
     pub unit: &'static str,
@@ -33,12 +33,12 @@ pub struct Workload {
     pub program: fn(&Environment, u64) -> Stream<(u64, u64)>,
     /// Computes the same without Flott's runtime, single-threaded (`shuffle_tcp` with a second process), for that many words or records.
     pub by_hand: fn(u64) -> Result<Checksum>,
-    /// Goal of the CPU time of Flott's program ÷ that of the hand-written one.
+    /// Goal of the CPU time of Flott's program ÷ that of the hand-written one, as the median over all pairs; a missed goal is only shown.
     pub over_hand_written: Goal,
     /// Goal of Flink's CPU time ÷ that of Flott's program.
     pub flink_over_ours: Goal,
-    /// Flink's CPU-seconds per million on a quiet machine, lowest and highest, where they were measured before. The
-    /// ratio beside Flink counts when the run's figure is within 20 % of them; with `None` it always does.
+    /// Flink's CPU-seconds per million on a quiet machine, lowest and highest, where they were measured before. The ratio beside Flink
+    /// counts when the run's figure is within 20 % of them, else the row remarks that it does not; with `None` it always does.
     pub flink_known: Option<(f64, f64)>,
 }
 

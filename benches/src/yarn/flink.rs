@@ -93,11 +93,11 @@ impl Flink {
         self.folder.path().join("client.log")
     }
 
-    /// Starts an application and waits until all tasks of its job run.
+    /// Starts an application and waits until all tasks of its job run. One application at a time: each start empties the client's log.
     ///
     /// # Errors
-    /// The client fails (the text has its output), it names no JobManager within 180 s, or the job's tasks do not run within 180 s after
-    /// that.
+    /// `yarn.application.classpath` is not set, the client fails (the text has its output), it names no JobManager within 180 s, the job
+    /// ends, or its tasks do not run within 180 s after that. The application may be left on the cluster then.
     pub async fn start(&self, yarn: &Yarn) -> Result<Running> {
         let mut command = self.command(yarn)?;
         let began = Instant::now();

@@ -41,7 +41,8 @@ impl Floor {
     /// Starts an application and waits until its worker connects to this process, which ends the measured time.
     ///
     /// # Errors
-    /// The client fails (the text has its standard error), or no worker connects within 180 s.
+    /// The client fails (the text has its standard error), which is noticed only after 180 s, or no worker connects within 180 s. The
+    /// application may be left on the cluster then.
     pub async fn start(&self, yarn: &Yarn) -> Result<Running> {
         let cached = yarn.mib_below(CACHE).await?;
         let measurer = self.listener.local_addr()?.to_string();

@@ -20,7 +20,8 @@ pub struct Memory {
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Returns the memory of all processes of an application on this machine, found by their `CONTAINER_ID` and their parents; the shells
-/// around them do not count. A process that ends meanwhile is left out.
+/// around them do not count. A process that ends meanwhile is left out, and one whose environment this user may not read, such as a
+/// program host of Flott.
 ///
 /// # Errors
 /// `/proc` cannot be read.

@@ -39,12 +39,14 @@ pub struct Yarn {
     hdfs: Client,
 }
 
-/// A running application of which all tasks run (Flott, Flink), or whose worker runs (the floor), with the figures of its start.
+/// A running application of which all tasks run (Flott, Flink), or whose worker runs (the floor), with the figures of its start. To be
+/// ended by [`Yarn::end`]: an application of Flott or Flink whose value is only dropped runs on.
 pub struct Running {
     id: ApplicationId,
     /// Milliseconds from the start of its client until all tasks, or the worker, ran.
     pub took_ms: f64,
-    /// MiB that its client has put into HDFS for it, in the cache of programs and the application's own folder.
+    /// MiB that its client has put into HDFS for it, in the cache of programs and the application's own folder; of programs that were in
+    /// the cache already, nothing.
     pub uploaded_mib: f64,
     end: End,
 }

@@ -84,7 +84,7 @@ pub enum Command {
     /// List the jobs of a cluster with their ids and states
     #[command(after_help = LIST_EXAMPLES)]
     List(List),
-    /// Show the operators and job vertices of a program without running it
+    /// Show the operators and job vertices of a program: its graph is built, its job is not run
     #[command(after_help = INFO_EXAMPLES)]
     Info(Info),
     /// Cancel a job: its tasks end, and no savepoint is taken
@@ -217,7 +217,8 @@ const OPTIONS_EXAMPLES: &str = "\
 Examples:
   flott options > REFERENCE.md";
 
-/// Arguments of `flott run`, which submits a program to a running session.
+/// Arguments of `flott run`, which submits a program to a running session, or with the targets `yarn-application` and `yarn-per-job` starts
+/// a cluster for it.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Return as soon as the job is submitted, as with execution.attached false; otherwise wait for the job's end,
@@ -332,7 +333,8 @@ pub struct ClusterArgs {
     pub jobmanager: Option<String>,
 }
 
-/// Arguments of `flott list`. Without one of the filters it lists the jobs that have not ended.
+/// Arguments of `flott list`. Without one of the filters it lists the jobs that have not ended, by their start. A job that waits for slots
+/// counts as running.
 #[derive(Debug, Args)]
 pub struct List {
     /// List only jobs that have been started and have not ended; with -s also those that wait, with -a also ended ones
@@ -349,7 +351,8 @@ pub struct List {
     pub cluster: ClusterArgs,
 }
 
-/// Arguments of `flott info`, which shows a program's operators and vertices without running it.
+/// Arguments of `flott info`, which runs a program in a child process that builds its graph, and shows its operators and vertices; no job
+/// is run and no cluster is asked.
 #[derive(Debug, Args)]
 pub struct Info {
     /// Also write the job graph to a file: for jobmanager --mode per-job
@@ -364,7 +367,7 @@ pub struct Info {
     pub program: ProgramArgs,
 }
 
-/// Arguments of `flott cancel`, which cancels a job.
+/// Arguments of `flott cancel`, which asks the cluster to cancel a job and returns before its tasks have ended.
 #[derive(Debug, Args)]
 pub struct Cancel {
     /// Id of the job, as flott list shows it

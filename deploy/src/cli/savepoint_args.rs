@@ -18,7 +18,8 @@ Examples:
   flott stop --drain 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                 for good: windows emit what they hold
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                       without a savepoint";
 
-/// Arguments of `flott savepoint`, which takes a savepoint of a job or deletes one.
+/// Arguments of `flott savepoint`, which takes a savepoint of a job or deletes one, waits until that is done, and prints its folder. If the
+/// cluster does not answer for 60 s, the outcome is unknown (exit code 4), and the operation goes on there.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Savepoint {
@@ -51,7 +52,8 @@ pub enum SavepointAction {
     },
 }
 
-/// Arguments of `flott stop`, which takes a savepoint of a job and then ends it.
+/// Arguments of `flott stop`, which takes a savepoint of a job and then ends it, waits until the job has ended, and prints the savepoint's
+/// folder. If the savepoint fails, the job is not stopped.
 #[derive(Debug, Args)]
 pub struct Stop {
     /// Id of the job to stop, as flott list shows it

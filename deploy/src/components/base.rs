@@ -17,8 +17,8 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Errors of starting a component of a process, which then cannot start: a thread of actors that gave no answer, or
-/// the REST endpoint's folder or server.
+/// Errors of starting a component of a process, which then cannot start: a thread of actors that gave no answer, or, in a JobManager, the
+/// REST endpoint's folder or server. Nothing is tried again; components that were started before are dropped.
 #[derive(Debug, Error)]
 pub enum ComponentError {
     /// The lane (a thread for actors) on which the component was to be started gave no answer: the lane has ended,
@@ -43,7 +43,8 @@ pub enum ComponentError {
     Options(String),
 }
 
-/// The parts from which [`Base::start`] makes the services (heartbeats, metrics) that every process of a cluster has.
+/// The parts from which [`Base::start`] makes the services (heartbeats, metrics) that every process of a cluster has. The process's
+/// entrypoint makes them by [`BaseParts::new`], once its RPC service runs.
 #[derive(Clone)]
 pub struct BaseParts {
     /// The process's clock, threads, random numbers and sockets.
@@ -96,7 +97,8 @@ impl BaseParts {
 }
 
 /// Returns a session for a process that starts now, which endpoints of the process are fenced by: its epoch is the Unix
-/// time in milliseconds, so that later starts are higher, with a random nonce.
+/// time in milliseconds, so that later starts are higher (if the clock is not put back), with a random nonce. Each call returns another
+/// session; each program host gets one, too.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
         epoch: Epoch { store: platform.unix_millis(), process: 1 },
@@ -117,7 +119,8 @@ pub struct Base {
 
 impl Base {
     /// Starts the heartbeat and metric services; `retrieval` becomes the components' source of leaders. Sends no
-    /// heartbeats by itself: the components name the peers that get them.
+    /// heartbeats by itself: the components name the peers that get them. From then on an actor of the process that is stuck for longer
+    /// than `heartbeat.stuck-after` is reported to `parts.fatal`.
     ///
     /// # Errors
     /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a
@@ -166,7 +169,7 @@ impl Base {
     }
 
     /// Stops the metric service at once, then the heartbeat service, and returns when the latter has ended. Must be
-    /// called after the components that use them have stopped.
+    /// called after the components that use them have stopped. Afterwards stuck actors are not noticed any more.
     pub async fn stop(self) {
         drop(self.metrics);
         self.heartbeat.stop().await;

@@ -83,8 +83,9 @@ pub struct JobManagerComponents {
 
 impl JobManagerComponents {
     /// Starts all components in order; the process stands for the lease at once. Calls `before_leaders` once, when the base
-    /// services and the BlobServer are up and neither ResourceManager nor Dispatcher stands for leadership yet: the place to
-    /// start the REST endpoint. Does not wait until this process leads.
+    /// services, the election, leader retrieval and the BlobServer are up and neither ResourceManager nor Dispatcher stands for
+    /// leadership yet: the place to start the REST endpoint. Returns when the components stand for leadership; does not wait until this
+    /// process leads, which with other JobManagers may never happen.
     ///
     /// # Errors
     /// Returns the [`ComponentError`] of the first component that cannot be started, or of `before_leaders`; what was
@@ -164,9 +165,9 @@ impl JobManagerComponents {
         &self.leaders
     }
 
-    /// Waits until the cluster has nothing left to do, because its own job has ended or a client has shut it down, and
-    /// returns its outcome. Stops nothing: the caller then stops the process. Never returns if the Dispatcher dies,
-    /// which is reported as a fatal error.
+    /// Waits until the cluster has nothing left to do, because its own job has ended or was refused, or a client has shut it down, and
+    /// returns its outcome, at each later call too. Stops nothing: the caller then stops the process. Never returns while another
+    /// process leads, nor if the Dispatcher dies, which is reported as a fatal error.
     pub async fn ended(&self) -> ClusterEnd {
         match self.end.clone().some().await {
             Ok(end) => end,
@@ -191,9 +192,9 @@ impl JobManagerComponents {
         self.blobs.forget_uploads().await;
     }
 
-    /// Stops all components, in the reverse order of their start, which gives this process's leadership up, and
-    /// returns when they have ended. Running jobs are suspended, not ended: with high availability their data stay as they
-    /// are, so that another JobManager can continue the jobs.
+    /// Stops all components, Dispatcher first, which gives this process's leadership up, and returns when they have ended; it has no time
+    /// limit. Running jobs are suspended, not ended: with high availability their data stay as they
+    /// are, so that another JobManager can continue the jobs; without it the jobs are lost.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;
@@ -205,8 +206,8 @@ impl JobManagerComponents {
     }
 }
 
-/// The services of a JobManager that run before any component stands for election, as [`JobManagerComponents::start`]
-/// gives them to its closure `before_leaders`, which may start the REST endpoint on them.
+/// The services of a JobManager that run before Dispatcher and ResourceManager stand for election, as [`JobManagerComponents::start`]
+/// gives them to its closure `before_leaders`, which may start the REST endpoint on them and keep clones.
 pub struct ReadyServices {
     /// The process's clock, random numbers, threads and sockets.
     pub platform: Platform,
@@ -229,8 +230,8 @@ impl ReadyServices {
         }
     }
 
-    /// Returns a receiver that follows the leader of a component, of this process or another; its value is
-    /// `None` while no leader is known.
+    /// Returns at once a receiver that follows the leader of a component, of this process or another; its value is
+    /// `None` while no leader is known, as at first. A leader that does not answer may still be shown.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }

@@ -53,7 +53,8 @@ pub struct TaskManagerParts {
 }
 
 /// The components of a running TaskManager: the base services (heartbeats and metrics), the keeper of its program hosts,
-/// and the TaskExecutor. [`stop`](Self::stop) ends them in order.
+/// and the TaskExecutor. [`stop`](Self::stop) ends them in order. Dropping this value asks them to stop, in no order and without a goodbye
+/// to the leaders.
 pub struct TaskManagerComponents {
     base: Base,
     hosts: Running<ProgramHosts>,
@@ -62,7 +63,8 @@ pub struct TaskManagerComponents {
 
 impl TaskManagerComponents {
     /// Starts all components. The TaskExecutor then finds the ResourceManager and registers by itself, again after each
-    /// loss; this method does not wait for it.
+    /// loss; this method does not wait for it. A refusal for good, or no registration within `taskmanager.registration.timeout`, is
+    /// reported as a fatal error.
     ///
     /// # Errors
     /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a
@@ -114,14 +116,15 @@ impl TaskManagerComponents {
         &self.base.services
     }
 
-    /// Waits until the ResourceManager has released this TaskManager (or the TaskExecutor has ended), and returns the
-    /// reason as text. Stops nothing: the caller then stops the process.
+    /// Waits until the ResourceManager has released this TaskManager because it needs it no longer (or the TaskExecutor has ended), and
+    /// returns the reason as text. The loss of a ResourceManager is no release. Stops nothing: the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await
     }
 
     /// Stops the TaskManager in order: ends all program hosts, tells the ResourceManager and the JobMasters that it
-    /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended.
+    /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended. To the jobs
+    /// it is a recoverable failure of their tasks here.
     pub async fn stop(self, cause: &str) {
         self.executor.stop(cause).await;
         self.hosts.stop().await;

@@ -33,7 +33,8 @@ use storage::objects::MemoryObjects;
 use streaming::ProgramEntry;
 
 /// A cluster inside this process, in which a program runs its own job: one JobManager, one TaskManager, and a folder
-/// for temporary files, which is removed when this value is dropped. It listens on no port.
+/// for temporary files, which is removed when this value is dropped. It listens on no port, has no REST endpoint, keeps jobs in memory
+/// only, and limits no task's memory.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,
@@ -45,12 +46,13 @@ pub struct EmbeddedCluster {
 pub(crate) const OWN: ContentHash = ContentHash([0; 32]);
 
 impl EmbeddedCluster {
-    /// Starts a JobManager and one TaskManager with `slots` slots, at least 1, whatever `taskmanager.numberOfTaskSlots`
-    /// says. `entry` is the only program that the cluster can run. Submits no job.
+    /// Starts a JobManager and one TaskManager with `slots` slots (0 counts as 1), whatever `taskmanager.numberOfTaskSlots`
+    /// says. `entry` is the only program that the cluster can run. Submits no job, and returns before the Dispatcher leads and the
+    /// TaskManager has registered.
     ///
     /// # Errors
-    /// Returns a [`StartError`] if an option is wrong, the temporary folder cannot be made, or a component does not
-    /// start.
+    /// Returns a [`StartError`] if an option is wrong (memory above all), the temporary folder cannot be made, or the RPC service or a
+    /// component does not start; what was started before is dropped.
     pub async fn start(
         entry: ProgramEntry,
         options: &Options,
@@ -77,7 +79,8 @@ impl EmbeddedCluster {
     /// Waits until the Dispatcher leads, without a time limit, and returns its gateway, by which jobs are submitted.
     ///
     /// # Errors
-    /// Returns [`StartError::Invalid`] if the JobManager ends before.
+    /// Returns [`StartError::Invalid`] if the table of leaders is gone, which does not happen while this value lives. A JobManager that
+    /// fails before is reported by [`EmbeddedCluster::failed`] only.
     pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
         let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
         let known = leader
@@ -103,7 +106,7 @@ impl EmbeddedCluster {
         error.to_string()
     }
 
-    /// Stops the TaskManager, then the JobManager, and returns when both have ended; jobs that still run are lost.
+    /// Stops the TaskManager, then the JobManager, and returns when both have ended, without a time limit; jobs that still run are lost.
     pub async fn stop(self) {
         self.taskmanager.stop("the embedded cluster ends").await;
         self.jobmanager.stop().await;

@@ -26,8 +26,10 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Builds the job of the program `entry` with `args`, runs it in a cluster inside this process, prints the results that
 /// it collects to standard output, and blocks until its end. Options come from `flott.yaml` in `FLOTT_CONF_DIR` and
-/// from the environment. SIGINT or SIGTERM cancels the job; a second signal ends the process at once with code 2. Prints an
-/// error to standard error; the returned exit code tells the job's outcome.
+/// from the environment; the cluster gets the slots that the job needs. While the job runs, SIGINT or SIGTERM cancels it; a second signal,
+/// or one while the cluster stops, ends the process at once with code 2. Prints an error to standard error; the returned exit code tells
+/// the job's outcome. A job whose results cannot be written to standard output is not waited for. The cluster is stopped before the
+/// return, for which at most 10 s are waited.
 pub fn run(entry: ProgramEntry, args: Vec<String>) -> Exit {
     match start(entry, args) {
         Ok(exit) => exit,

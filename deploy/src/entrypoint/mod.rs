@@ -19,18 +19,19 @@ use crate::stop::Stop;
 use storage::objects::StoreError;
 use thiserror::Error;
 
-/// Errors of starting a JobManager or TaskManager process. Each ends the process with exit code 1; only a
-/// [`StartError::Stopped`] that leaves the application alone ends it with the exit code of its order.
+/// Errors of starting a JobManager or TaskManager process, or an embedded cluster. Each ends the process with exit code 1; only a
+/// [`StartError::Stopped`] that leaves the application alone ends it with the exit code of its order. What was started before is dropped.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The file with the cluster's id or secret cannot be read or made.
+    /// The file with the cluster's id or secret cannot be read or made, or did not appear in time. Not in embedded clusters or on YARN,
+    /// which use no such file.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
     /// The RPC service of an embedded cluster could not be started. Processes that listen report [`StartError::Port`] instead.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// None of the configured ports of the RPC service or the REST endpoint could be bound; the text names the options that set
-    /// them.
+    /// None of the configured ports of the RPC service or the REST endpoint could be bound (taken, not allowed, or no such address on this
+    /// machine); the text names the options that set them.
     #[error("{why}; set {ports}, or {host}")]
     Port {
         /// The address concerned, what was tried, and the reason.
@@ -52,7 +53,8 @@ pub enum StartError {
         /// Reason as text for people.
         why: String,
     },
-    /// The options for memory, cores or slots contradict each other; the text says how.
+    /// The options for memory, cores or slots contradict each other, or do not fit into the container or machine of a TaskManager or, on
+    /// YARN, of a JobManager; the text says how.
     #[error("{0}")]
     Memory(String),
     /// Something else that the options or arguments ask for is impossible, such as high availability without a
@@ -60,7 +62,8 @@ pub enum StartError {
     /// says what.
     #[error("{0}")]
     Invalid(String),
-    /// The process was told to stop (by a signal, for example) before it was up; the order says why.
+    /// The process was told to stop, by a signal or a fatal error of a component, before it was up; the order says why. Never in an
+    /// embedded cluster.
     #[error("stopped while starting: {0}")]
     Stopped(Stop),
 }

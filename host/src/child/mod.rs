@@ -32,8 +32,9 @@ use std::{
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// The environment variable that names the role in which a program is started, read by `flott::run`. It is not set for a program that a
-/// user starts, which runs its job in an embedded cluster.
+/// The environment variable that names the role in which a program is started, read by `flott::run`: [`ROLE`], or `cluster` for a
+/// JobManager or TaskManager that is the program. It is not set for a program that a user starts, which runs its job in an embedded
+/// cluster; another value has the same effect.
 pub const ROLE_VARIABLE: &str = "FLOTT_ROLE";
 /// The value of [`ROLE_VARIABLE`] for a program host: a program that a TaskManager or JobManager starts as a child, and that calls [`run`].
 pub const ROLE: &str = "program-host";
@@ -42,7 +43,8 @@ pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
 pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
 pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
 
-/// The exit code of a host that could not start, or whose actor panicked. See [`run`].
+/// The exit code of a host that could not start, or whose actor panicked, as [`run`] returns it. A panic in user code is a failure of its
+/// task, and not an end of the host.
 pub const FAILED: u8 = 1;
 
 /// Reasons why a child process fails as a host.

@@ -83,8 +83,9 @@ impl Kill {
         KillOnDrop(Some(self.clone()))
     }
 
-    /// Blocks until the child ends, kills what is left of its process group, and reaps the child. Returns how the child ended. The
-    /// process id cannot be reused before the reaping, which happens under the lock; [`Kill::kill`] does nothing afterwards.
+    /// Blocks until the child ends, without a time limit, kills what is left of its process group, and reaps the child. Returns how the
+    /// child ended. The process id cannot be reused before the reaping, which happens under the lock; [`Kill::kill`] does nothing
+    /// afterwards. To be called once, on a thread that may block, with the child that the handle was made of.
     pub fn wait(&self, mut child: Child) -> ExitCause {
         // Not under the lock: `kill` must not wait for the child's end.
         let pid = *lock(&self.group);

@@ -50,7 +50,7 @@ pub struct LaunchSpec {
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
-    /// The child's working directory, which must exist and should be empty.
+    /// The child's working directory, which must exist (else the start fails) and should be empty. Nobody here deletes it.
     pub work_dir: PathBuf,
     /// An existing directory for temporary files. A child that kills itself leaves the reason beside it ([`last_words`]).
     pub tmp_dir: PathBuf,
@@ -64,13 +64,15 @@ pub struct LaunchSpec {
     pub output_mode: u32,
 }
 
-/// The reasons why a child was not started. No process is left in any case.
+/// The error of [`start()`] ([`LaunchError::NotAProgram`] and [`LaunchError::Io`] only) and of [`host()`]: a child was not started, or was
+/// and gave no answer. No process is left in any case; the log files may have been created.
 #[derive(Debug, Error)]
 pub enum LaunchError {
     /// The file is not a Flott program, or not one for this system. Nothing of it was executed.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
-    /// The operating system refused a step of the start, or this (the parent) process is ending.
+    /// The operating system refused a step of the start (a log file, the sockets, the process or a thread), or this (the parent) process
+    /// is ending.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {
         /// The step that was tried, e.g. "can't start", as the beginning of a sentence that `path` ends.
@@ -102,7 +104,8 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Returns true if the system had no descriptor, process or memory left for the child, so that the same launch may succeed later.
+    /// Returns true if the system had no descriptor, process or memory left for the child, so that the same launch may succeed later: an
+    /// I/O error for which [`is_no_room`] is true. Always false once the child was started and had its socket.
     pub fn is_no_room(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_no_room(source),
@@ -126,7 +129,8 @@ fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }
 
-/// A program host in a running child process, which has answered its first call. Dropping the value does not end the child.
+/// A program host in a running child process, which has answered its first call and can be called at its address; [`host()`] makes it.
+/// Dropping the value does not end the child; it ends with this process, by its `EndHost` call, or by `kill`.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
@@ -154,12 +158,12 @@ impl LaunchSpec {
 }
 
 /// Starts a child, adopts its socket as a connection of `rpc`, and waits at most `within` for the child to answer a first call
-/// ([`ParentAlive`]). No job code runs yet.
+/// ([`ParentAlive`]). The child may then call the gateways of its job, and no others, over the socket. No job code runs yet.
 ///
 /// # Errors
 /// Returns [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted,
-/// [`LaunchError::Ended`] if it ended before it answered, [`LaunchError::Silent`] if it did not answer in time. The child is killed in
-/// each case, and if the caller drops the future.
+/// [`LaunchError::Ended`] if it ended before it answered, [`LaunchError::Silent`] if it did not answer in time or the call failed
+/// otherwise. The child is killed in each case, and if the caller drops the future.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,

@@ -21,8 +21,8 @@ use streaming::{program_note, task::threads};
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A child process that was started; it may not have executed anything yet. Dropping `stream` ends the child, which watches its end of
-/// the socket.
+/// A child process that [`start()`] has started; it may not have executed anything yet. Dropping `stream` ends the child, which watches its
+/// end of the socket; dropping the other fields has no effect on it.
 #[derive(Debug)]
 pub struct Launched {
     /// The parent's end of the socket that is the child's standard input.
@@ -52,13 +52,14 @@ impl Future for Exited {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a child on the launching thread: checks the program's ELF note, opens the two log files for appending, and runs the program as
-/// the leader of a process group of its own, with a socket as standard input. Completes when the process exists. If the caller drops the
-/// future, the child is killed.
+/// Starts a child on the launching thread, one after the other: checks the program's ELF note, opens the two log files for appending, and
+/// runs the program as the leader of a process group of its own, with a socket as standard input. Completes when the process exists,
+/// without waiting for any action of it. If the caller drops the future before, the child is killed.
 ///
 /// # Errors
-/// Returns [`LaunchError::NotAProgram`] if the file is not a Flott program for this system, [`LaunchError::Io`] if a log file cannot be
-/// opened or the system refuses the socket, the process or a thread. No process is left.
+/// Returns [`LaunchError::NotAProgram`] if the file cannot be read or is not a Flott program for this system, [`LaunchError::Io`] if a log
+/// file cannot be opened, the working directory does not exist, or the system refuses the socket, the process or a thread. No process is
+/// left.
 pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let path = spec.program.clone();
     let ending = |why: &str| LaunchError::Io {

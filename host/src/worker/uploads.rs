@@ -32,8 +32,9 @@ const AT_ONCE: usize = 2;
 /// The most runs of key groups that a part's handle lists; a part with more may have any.
 const RUNS_MAX: usize = 64;
 
-/// The snapshots that the tasks of one job are writing to the checkpoint directory: one [`Upload`] per execution attempt, checkpoint and
-/// operator. Clones share the table.
+/// The snapshots that the tasks of one job in this host are writing to the checkpoint directory: one [`Upload`] per execution attempt,
+/// checkpoint and operator. An entry is added by the first chunk, and removed when the snapshot is taken, its attempt gives the checkpoint
+/// up, or the attempt ends; in the last two cases its parts are deleted. Clones share the table.
 #[derive(Clone, Default)]
 pub struct Uploads(Arc<Mutex<BTreeMap<Key, Upload>>>);
 
@@ -47,13 +48,14 @@ enum Step {
     End(oneshot::Sender<Stored>),
 }
 
-/// The place where an upload stores state, and the size up to which state needs no object.
+/// The place where an upload stores state, and the size up to which state needs no object. Asked for once per snapshot, at its first chunk.
 pub struct Target {
     /// The checkpoint directory in which the parts are stored.
     pub directory: CheckpointDirectory,
     /// The job that the state belongs to.
     pub job_id: JobId,
-    /// Maximum size, in bytes, of a snapshot that becomes an inline handle instead of objects.
+    /// Maximum size, in bytes, of a snapshot that becomes an inline handle instead of objects
+    /// (`execution.checkpointing.data-inline-threshold`); 0: every state that is not empty is stored in objects.
     pub inline_max: u64,
 }
 
@@ -95,8 +97,8 @@ impl Uploads {
         let _ = upload.steps.send(Step::Chunk(chunk));
     }
 
-    /// Removes the upload of a snapshot whose last chunk has been added, and returns it; `None` if no chunk has been added. A chunk that
-    /// is added later begins a new upload.
+    /// Removes the upload of a snapshot whose last chunk has been added, and returns it for [`Upload::end`]; `None` if no chunk has been
+    /// added, or the upload was removed already. The upload runs on meanwhile. A chunk that is added later begins a new upload.
     pub fn take(&self, key: Key) -> Option<Upload> {
         self.open().remove(&key)
     }
@@ -128,7 +130,8 @@ impl Upload {
     /// parts.
     ///
     /// # Errors
-    /// Returns a text that says why the snapshot is not stored: the store failed, the checkpoint was aborted, or the runtime has ended.
+    /// Returns a text that says why the snapshot is not stored: the store failed (perhaps long before this call), the checkpoint was
+    /// aborted, or the runtime has ended. Nothing is tried again.
     /// The parts that were stored are deleted in the background, also if the caller drops the future; only if the runtime has ended, they
     /// stay.
     pub async fn end(self, rest: Vec<Bytes>) -> Stored {
