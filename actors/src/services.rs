@@ -163,6 +163,12 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         &self.addr
     }
 
+    /// Ends the guard of [`Running::guarded`]: the actor's end is not reported any more. For an actor that is about to end in another way
+    /// than by [`Running::stop`].
+    pub fn unguard(&mut self) {
+        self.guard.take();
+    }
+
     /// Withdraws the actor's name, asks the actor to stop ([`Stop`]), and waits without a time limit until it has
     /// ended; returns at once if it has died. Its death is not reported from now on.
     pub async fn stop(mut self) {

@@ -87,17 +87,20 @@ pub struct TaskExecutorHandle {
 }
 
 impl TaskExecutorHandle {
-    /// Waits until the ResourceManager has released this process, or the TaskExecutor has ended; returns the reason as
-    /// text. Stops nothing: the caller then calls `TaskExecutorHandle::stop`.
+    /// Waits until the ResourceManager has released this process; returns the reason as text. Stops nothing: the caller then calls
+    /// `TaskExecutorHandle::stop`. Does not return once the TaskExecutor has died of a panic, which is reported as a fatal error.
     pub async fn released(&self) -> String {
-        let reason = self.released.clone().some().await;
-        reason.unwrap_or_else(|watch::Closed| "the TaskExecutor has ended".into())
+        match self.released.clone().some().await {
+            Ok(reason) => reason,
+            Err(watch::Closed) => std::future::pending().await,
+        }
     }
 
     /// Ends all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`,
     /// and ends the TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits
     /// at most 1 s. To the jobs it is a recoverable failure of their tasks here.
-    pub async fn stop(self, cause: &str) {
+    pub async fn stop(mut self, cause: &str) {
+        self.running.unguard();
         let leave = handlers::Leave { cause: cause.to_owned() };
         if self.running.addr().send(leave).await.is_err() {
             tracing::debug!("the TaskExecutor had ended before it was stopped");
@@ -107,14 +110,15 @@ impl TaskExecutorHandle {
 
 /// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
 /// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
-/// again after each loss. A final refusal, or no registration within `taskmanager.registration.timeout`, is a fatal error, which ends
-/// the process. Returns before it is registered. If the actor dies of a panic, [`TaskExecutorHandle::released`] returns.
+/// again after each loss. A final refusal, no registration within `taskmanager.registration.timeout`, or a panic in the actor is a fatal
+/// error, which ends the process. Returns before it is registered.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;
     let address = services.rpc.address_of(ENDPOINT);
     let services = services.clone();
-    let rpc = services.rpc.clone();
+    let (rpc, platform, fatal) =
+        (services.rpc.clone(), services.platform.clone(), services.fatal.clone());
     let me = address.clone();
     let actor = TaskExecutor::create(move |ctx| {
         let introduction = Introduction {
@@ -130,7 +134,7 @@ pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutor
     });
     let endpoint = TaskExecutorGateway::endpoint(actor.clone());
     let registration = rpc.serve(ENDPOINT, session, endpoint);
-    let running = Running::new(address.clone(), actor, registration);
+    let running = Running::new(address.clone(), actor, registration).guarded(&platform, &fatal);
     TaskExecutorHandle { address, session, running, released }
 }
 

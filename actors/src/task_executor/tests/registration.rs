@@ -129,3 +129,24 @@ async fn a_stopped_one_ends_its_hosts_then_says_goodbye() {
     let gone = te.ask(gateways::task_executor::RequestLogs {}).await.unwrap_err();
     assert!(matches!(gone, CallError::Fabric(_)), "{gone:?}");
 }
+
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Die;
+
+impl actix::Handler<Die> for crate::task_executor::TaskExecutor {
+    type Result = ();
+    fn handle(&mut self, _: Die, _: &mut Self::Context) {
+        panic!("a fault of the TaskExecutor");
+    }
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_task_executor_that_dies_of_a_panic_is_a_fatal_error_and_no_release() {
+    let s = Setup::new().await;
+    assert!(s.handle.running.addr().send(Die).await.is_err());
+    let released = tokio::time::timeout(Duration::from_secs(2), s.handle.released()).await;
+    assert!(released.is_err(), "{released:?}");
+    let fatal = s.world.services.fatal.first().unwrap();
+    assert!(format!("{fatal:?}").contains("task_executor"), "{fatal:?}");
+}
