@@ -20,8 +20,8 @@ const READS_AT_ONCE: usize = 4;
 /// when a blob is fetched, a failure of the local store or wrong content.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobClientError {
-    /// The server answered a call with a refusal: it is busy, does not have the blob, its disk is full or fails, or the content has
-    /// another hash.
+    /// The server answered a call with a refusal: it is busy, does not have the blob, its disk is full or fails, the content that was
+    /// uploaded or that its file has is of another hash, or it has given up the upload meanwhile (as after a minute without a chunk).
     #[error(transparent)]
     Server(#[from] BlobError),
     /// The call got no answer: the server was not reached, runs in another session, or did not answer in time.

@@ -48,8 +48,8 @@ pub struct ChainShared {
     pub counters: Arc<TaskCounters>,
     /// The flag that makes operators stop after the record at hand, so that the task can look at its mail.
     pub interrupt: Interrupt,
-    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and its operators
-    /// are called for barriers only, not for watermarks or the end of input.
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and of
+    /// events only barriers, no watermarks and no end of input. Mail, snapshots and notices of complete checkpoints come as ever.
     pub restored_at_end: bool,
     /// True if the task waits, after the end of its data, for the job's final checkpoint: in a job with periodic checkpoints, sinks that
     /// commit, or an unbounded source. If false, the task finishes at once at the end of its data, and the job takes no checkpoint at all.

@@ -321,7 +321,8 @@ pub trait SplitEnumerator: Send + 'static {
     fn close(&mut self) {}
 }
 
-/// Reads splits in one subtask, on the task's thread. No method may block: pass work that waits to [`ReaderContext::spawn_io`].
+/// Reads splits in one subtask, on the task's thread. After a restore `add_splits` comes first, with the splits of the snapshot (even if
+/// there are none); then, and without a restore at once, `start`, and after it everything else. No method may block: pass work that waits to [`ReaderContext::spawn_io`].
 pub trait SourceReader: Send + 'static {
     /// The type of the records that the reader emits.
     type Record: Record;

@@ -62,8 +62,8 @@ pub trait OperatorEvents: Send + Sync {
     /// Drops or deletes the chunks that [`OperatorEvents::store_chunk`] took from an attempt for a checkpoint that was aborted; the
     /// attempt will not acknowledge it. Does nothing by default.
     fn give_up(&self, _from: ExecutionAttemptId, _checkpoint: u64) {}
-    /// Takes the report that an attempt has ended and sends nothing more; the chunks that it has handed over and not acknowledged are
-    /// dropped. Does nothing by default.
+    /// Takes the report that an attempt has ended and sends nothing more; the chunks of snapshots that it has handed over by
+    /// [`OperatorEvents::store_chunk`] and not acknowledged are dropped, and what was stored of them is deleted. Nothing by default.
     fn ended(&self, _attempt: ExecutionAttemptId) {}
     /// Takes the attempt's complete part of a checkpoint; returns at once. Stores the snapshot in the background, and then tells the
     /// JobMaster that it is stored, or why it cannot be, for which the checkpoint is aborted. Not called again for the same checkpoint.

@@ -150,7 +150,7 @@ impl YarnClient {
     }
 
     /// Changes an application's priority: the higher, the sooner it is served within its queue. Returns the priority
-    /// that now holds, at most the cluster's maximum.
+    /// that now holds, at most the cluster's maximum. If the application has ended, nothing changes, and its old priority is returned.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
