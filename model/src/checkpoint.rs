@@ -104,7 +104,8 @@ impl StateHandle {
 /// barrier; its part is taken over from the checkpoint before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
-    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint.
+    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint of one JobMaster. The next JobMaster goes
+    /// on behind the newest complete checkpoint, so that it may give out numbers of incomplete ones again.
     pub checkpoint: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,

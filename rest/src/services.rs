@@ -48,8 +48,9 @@ pub struct RestServices {
     pub settings: RestSettings,
 }
 
-/// The settings of what the endpoint shows and allows, fixed at its start: version, options and log files to show; who may use the
-/// endpoint, and whether to submit and cancel; limits on connections, bodies and the time of calls.
+/// The settings of what the endpoint shows and allows, fixed at its start: version, options, log files and the page of logs (an external
+/// URL; without one the endpoint's own) to show; who may use the endpoint; whether clients may upload and run programs (all of `/jars`), and
+/// whether they may end jobs (cancel, stop, savepoint with cancel) and delete savepoints; limits on connections, bodies and calls' time.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version of this build, which `/overview` and `/config` show as Flink's version.

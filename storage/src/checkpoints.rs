@@ -287,7 +287,8 @@ impl CheckpointDirectory {
         Ok(name)
     }
 
-    /// Reads the metadata of a checkpoint from the object of this name (relative to the directory). Reads no state.
+    /// Reads the metadata of a checkpoint from the object of this name, relative to the directory: as `put_metadata` has returned it, such as
+    /// `<job>/chk-7/_metadata-<graph>`. Reads no state.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::Missing`] if there is no such object, or [`CheckpointError::Metadata`] if its

@@ -84,7 +84,8 @@ impl JobCore {
     ///
     /// # Errors
     ///
-    /// Returns [`SavepointRefused`] if the savepoint can't be taken now; then nothing has changed and no answer follows.
+    /// Returns [`SavepointRefused`] if the savepoint can't be taken now or at all (not all tasks run, too many wait, a bounded job without
+    /// checkpoints); then nothing has changed and no answer follows. The folder is not looked at: the JobMaster has checked it before.
     pub fn take_savepoint(
         &mut self,
         now: Now,
