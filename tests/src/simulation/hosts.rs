@@ -261,7 +261,6 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
             &base.options,
             ClusterId::new("simulation"),
             host.clone(),
-            vec!["/tmp".into()],
         ),
         data_key: Arc::new(|_| [0; 32]),
         logs: None,
