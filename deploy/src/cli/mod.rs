@@ -11,6 +11,7 @@ mod cancel;
 pub(crate) mod client;
 mod follow;
 pub(crate) mod info;
+mod letters;
 mod list;
 pub(crate) mod logs;
 pub(crate) mod output;
@@ -98,7 +99,7 @@ impl Context {
 /// prints its results on standard output and everything else on standard error. Returns when the command is done, for
 /// a role when its process is to end. The exit code tells the outcome; wrong arguments give 64.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
+    let cli = match letters::long_names(std::env::args_os()).and_then(Cli::try_parse_from) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
