@@ -284,8 +284,8 @@ pub trait Operator<In>: Send {
         Ok(false)
     }
     /// Begins to write the operator's state as [`Operator::begin_snapshot`] does, or only what has changed since a complete checkpoint.
-    /// Called instead of it if `execution.checkpointing.incremental` is on, but not for savepoints. By default the snapshot is a full
-    /// one.
+    /// Called instead of it if `execution.checkpointing.incremental` is on, but not for savepoints nor where the barrier asks for a
+    /// full snapshot. By default the snapshot is a full one.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
