@@ -305,7 +305,7 @@ impl Checkpoints {
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.out.push(CheckpointStep::SavepointComplete(checkpoint));
         // The folder has copies of all that the subtasks have stored for it.
-        pending.parts.tasks.values().for_each(|part| self.discard_part(part));
+        self.discard_parts(&pending.parts);
     }
 
     /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. Ignored once all
@@ -418,7 +418,12 @@ impl Checkpoints {
         self.has_orphans = true;
         self.history.failed(now, &why);
         self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
-        let objects = pending.parts.tasks.values().flat_map(SubtaskSnapshot::objects);
+        self.discard_parts(&pending.parts);
+    }
+
+    /// Discards what all subtasks have stored for a checkpoint, at once: each time the objects of all kept checkpoints are looked through.
+    fn discard_parts(&mut self, parts: &Parts) {
+        let objects = parts.tasks.values().flat_map(SubtaskSnapshot::objects);
         self.discard(objects.map(str::to_owned).collect());
     }
 
