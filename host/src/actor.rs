@@ -209,9 +209,9 @@ impl Handler<Ask<TriggerOnHost>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<TriggerOnHost>, _: &mut Self::Context) -> Self::Result {
         let TriggerOnHost { attempts, barrier } = ask.body;
-        let CheckpointBarrier { checkpoint, triggered_ms, last, drain, savepoint } = barrier;
+        let CheckpointBarrier { checkpoint, triggered_ms, last, drain, savepoint, full } = barrier;
         if let Some(worker) = self.worker.up() {
-            let barrier = Barrier { checkpoint, triggered_ms, last, savepoint };
+            let barrier = Barrier { checkpoint, triggered_ms, last, savepoint, full };
             if drain {
                 worker.deliver(&attempts, || Mail::Drain);
             }

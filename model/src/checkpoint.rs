@@ -120,6 +120,10 @@ pub struct CheckpointBarrier {
     /// from being aborted by later attempts of their tasks.
     #[serde(default)]
     pub savepoint: bool,
+    /// True if no snapshot may build on one of an earlier checkpoint: the job has found files of one damaged, and those of its tasks that
+    /// went on would build on others.
+    #[serde(default)]
+    pub full: bool,
 }
 
 /// The part of a checkpoint that one subtask has written: its host sends it to the JobMaster as the acknowledgement, once all state is

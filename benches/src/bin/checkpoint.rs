@@ -415,7 +415,7 @@ fn measure(cli: &Cli, world: &Arc<World>, folder: &Path) -> Result<()> {
         fs::write("/proc/self/clear_refs", "5")?;
         let begin = Instant::now();
         bench.until(|_| begin.elapsed() > WARM_UP)?;
-        let barrier = Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false };
+        let barrier = Barrier { checkpoint, ..Barrier::default() };
         world.state().elements.push(Element::Event(StreamEvent::Barrier(barrier)));
         let begin = Instant::now();
         busy.push(bench.until(|world| world.state().stored.is_some())?);

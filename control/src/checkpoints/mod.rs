@@ -9,6 +9,7 @@
 mod compatible;
 mod config;
 mod history;
+mod pending;
 mod restore;
 mod retained;
 mod scope;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use compatible::{Incompatible, check, is_readable};
 pub use config::CheckpointConfig;
+pub use pending::Parts;
 pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};
 pub use scope::Scope;
 
@@ -28,6 +30,7 @@ use model::{
     CheckpointKind, CheckpointMetadata, CheckpointReport, JobVertexId, OperatorId, StateHandle,
     SubtaskSnapshot,
 };
+use pending::{Pending, Phase};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -82,55 +85,6 @@ pub enum CheckpointStep {
     TooManyFailures(String),
 }
 
-/// The number, time and all parts (of subtasks and coordinators) of a checkpoint, from which its metadata is made ([`assemble`]).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Parts {
-    /// The number of the checkpoint.
-    pub checkpoint: u64,
-    /// The time of the trigger, in Unix milliseconds.
-    pub triggered_ms: u64,
-    /// The part of each subtask, those that were taken over from the latest checkpoint included.
-    pub tasks: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// The state of each coordinator, those that were taken over from the latest checkpoint included.
-    pub coordinators: BTreeMap<OperatorId, StateHandle>,
-}
-
-/// The phase that a pending checkpoint is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Coordinators,
-    Tasks,
-    /// The parts are copied into the folder of the savepoint.
-    Storing,
-    /// The pointer is appended to the job's log.
-    Persisting,
-}
-
-#[derive(Debug, Clone)]
-struct Pending {
-    kind: CheckpointKind,
-    deadline: Duration,
-    phase: Phase,
-    /// The folder of a savepoint that is stored.
-    folder: Option<String>,
-    /// The subtasks that have to acknowledge.
-    tasks: BTreeSet<TaskIndex>,
-    /// The subtasks that have not acknowledged yet.
-    waiting: BTreeSet<TaskIndex>,
-    /// The subtasks that end with this checkpoint.
-    last: BTreeSet<TaskIndex>,
-    /// The operators whose coordinators take no part.
-    absent: BTreeSet<OperatorId>,
-    parts: Parts,
-}
-
-impl Pending {
-    /// Returns true while a store is written whose outcome decides about the checkpoint.
-    fn is_being_stored(&self) -> bool {
-        matches!(self.phase, Phase::Storing | Phase::Persisting)
-    }
-}
-
 /// The checkpoint coordinator of one job under one JobMaster: at most one checkpoint in progress, and the complete ones that are kept.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
@@ -148,6 +102,8 @@ pub struct Checkpoints {
     complete: VecDeque<Arc<CheckpointMetadata>>,
     /// Complete checkpoints that can't be read, until a newer one is complete.
     passed_over: Vec<Arc<CheckpointMetadata>>,
+    /// True from when a checkpoint is passed over until one is complete whose snapshots build on none before.
+    needs_full: bool,
     /// The number of failures since a checkpoint was complete.
     failures: u32,
     /// True if objects may be left whose names are not known: at first those of earlier JobMasters, later those of each checkpoint
@@ -171,6 +127,7 @@ impl Checkpoints {
             started_from: None,
             complete: VecDeque::new(),
             passed_over: Vec::new(),
+            needs_full: false,
             failures: 0,
             has_orphans: true,
             out: Vec::new(),
@@ -244,6 +201,7 @@ impl Checkpoints {
             kind,
             deadline: now.saturating_add(self.config.timeout),
             phase,
+            full: self.needs_full,
             folder: None,
             waiting: scope.tasks.clone(),
             tasks: scope.tasks,
@@ -261,16 +219,6 @@ impl Checkpoints {
             false => CheckpointStep::Trigger(checkpoint),
         });
         checkpoint
-    }
-
-    /// Returns the kind of the checkpoint with this number, the Unix milliseconds of its trigger, the subtasks that have to
-    /// acknowledge it, and those that end with it; `None` if it is not in progress.
-    pub fn pending(
-        &self,
-        checkpoint: u64,
-    ) -> Option<(CheckpointKind, u64, &BTreeSet<TaskIndex>, &BTreeSet<TaskIndex>)> {
-        let pending = self.pending.as_ref().filter(|p| p.parts.checkpoint == checkpoint)?;
-        Some((pending.kind, pending.parts.triggered_ms, &pending.tasks, &pending.last))
     }
 
     /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason (`Err`) the checkpoint is
@@ -357,7 +305,7 @@ impl Checkpoints {
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.out.push(CheckpointStep::SavepointComplete(checkpoint));
         // The folder has copies of all that the subtasks have stored for it.
-        pending.parts.tasks.values().for_each(|part| self.discard_part(part));
+        self.discard_parts(&pending.parts);
     }
 
     /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. Ignored once all
@@ -379,11 +327,12 @@ impl Checkpoints {
     ) {
         let Some(pending) = self.in_phase(checkpoint, Phase::Persisting) else { return };
         let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
-        let folder = pending.folder.clone();
+        let (folder, is_full) = (pending.folder.clone(), pending.full);
         let metadata = match outcome {
             Ok(metadata) => metadata,
             Err(why) => return self.fail(now, why),
         };
+        self.needs_full &= !is_full;
         self.pending = None;
         self.failures = 0;
         self.history.completed(now, metadata.state_bytes(), folder);
@@ -439,11 +388,6 @@ impl Checkpoints {
         }
     }
 
-    fn in_phase(&mut self, checkpoint: u64, phase: Phase) -> Option<&mut Pending> {
-        let of = |p: &&mut Pending| p.parts.checkpoint == checkpoint && p.phase == phase;
-        self.pending.as_mut().filter(of)
-    }
-
     /// Aborts the pending checkpoint for a reason that counts as a failure. A final checkpoint is tried again however often it
     /// failed: starting the job again would repeat all work since the checkpoint before, only to arrive at the same point.
     fn fail(&mut self, now: Duration, why: String) {
@@ -474,7 +418,12 @@ impl Checkpoints {
         self.has_orphans = true;
         self.history.failed(now, &why);
         self.out.push(CheckpointStep::Aborted { checkpoint: pending.parts.checkpoint, why });
-        let objects = pending.parts.tasks.values().flat_map(SubtaskSnapshot::objects);
+        self.discard_parts(&pending.parts);
+    }
+
+    /// Discards what all subtasks have stored for a checkpoint, at once: each time the objects of all kept checkpoints are looked through.
+    fn discard_parts(&mut self, parts: &Parts) {
+        let objects = parts.tasks.values().flat_map(SubtaskSnapshot::objects);
         self.discard(objects.map(str::to_owned).collect());
     }
 

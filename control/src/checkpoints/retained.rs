@@ -41,11 +41,14 @@ impl Checkpoints {
 
     /// Passes over the newest complete checkpoint, which can't be read, so that restores use the one before. Returns false and changes
     /// nothing if the options forbid that or no other own checkpoint is kept. Its objects, and its place in the job's log, stay until a
-    /// newer checkpoint is complete. Called when a region failed because files of that checkpoint are lost or damaged.
+    /// newer checkpoint is complete. Called when a region failed because files of that checkpoint are lost or damaged. Subtasks that are
+    /// not restored have state on top of its objects, any of which may be damaged, so that the next checkpoints are full ones until one
+    /// is complete.
     pub fn pass_over_latest(&mut self) -> bool {
         let may = self.config.falls_back && self.before_latest().is_some();
         let passed_over = if may { self.complete.pop_back() } else { None };
         self.has_orphans |= passed_over.is_some();
+        self.needs_full |= passed_over.is_some();
         self.passed_over.extend(passed_over.clone());
         passed_over.is_some()
     }

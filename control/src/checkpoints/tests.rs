@@ -491,3 +491,18 @@ fn the_snapshot_that_the_job_was_started_from_is_passed_over_to_never() {
     assert!(c.pass_over_latest());
     assert_eq!(c.latest().unwrap().checkpoint, 10);
 }
+
+/// Each time that objects are discarded, those of all kept checkpoints are looked through.
+#[test]
+fn the_parts_of_a_savepoint_that_was_copied_are_discarded_together() {
+    let mut c = Checkpoints::new(config(), at(0));
+    c.begin(at(1), 5, CheckpointKind::Savepoint, scope(3));
+    for (task, object) in ["a", "b", "c"].into_iter().enumerate() {
+        c.acknowledge(at(1), 1, TaskIndex(task as u32), part(object));
+    }
+    c.take_steps();
+    c.savepoint_stored(at(2), 1, Ok("/savepoints/1".into()));
+    let objects = ["a", "b", "c"].map(str::to_owned).into();
+    let steps = c.take_steps();
+    assert_eq!(steps, [CheckpointStep::SavepointComplete(1), CheckpointStep::Discard(objects)]);
+}

@@ -278,15 +278,10 @@ impl JobCore {
 
     /// Gives the barrier to the sources.
     fn trigger(&mut self, checkpoint: u64) {
-        let Some((kind, triggered_ms, scope, last)) = self.checkpoints.pending(checkpoint) else {
-            return;
-        };
+        let Some((barrier, scope, last)) = self.checkpoints.pending(checkpoint) else { return };
         let (scope, last) = (scope.clone(), last.clone());
-        let drain = kind == CheckpointKind::Stop { drain: true };
-        let savepoint = kind.is_savepoint();
         for is_last in [false, true] {
-            let barrier =
-                CheckpointBarrier { checkpoint, triggered_ms, last: is_last, drain, savepoint };
+            let barrier = CheckpointBarrier { last: is_last, ..barrier };
             let sources = |task: &TaskIndex| {
                 self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
             };

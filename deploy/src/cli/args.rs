@@ -264,6 +264,9 @@ pub struct RunApplication {
     pub(crate) recovery: Recovery,
     #[command(flatten)]
     pub(crate) refused: Refused,
+    /// Refused: the cluster ends with its job
+    #[arg(long = "shutdownOnAttachedExit", hide = true)]
+    pub(crate) shutdown_on_attached_exit: bool,
 }
 
 /// The program on a command line, its arguments, and the choice and parallelism of its job.
@@ -302,8 +305,23 @@ impl ProgramArgs {
 pub(crate) struct Refused {
     #[arg(short = 'C', long = "classpath", hide = true, value_name = "URL")]
     pub(crate) classpath: Option<String>,
-    #[arg(long = "pyModule", alias = "python", hide = true, value_name = "NAME")]
-    pub(crate) python: Option<String>,
+    #[arg(
+        long = "pyModule",
+        aliases = [
+            "python",
+            "pyFiles",
+            "pyRequirements",
+            "pyArchives",
+            "pyExecutable",
+            "pyPythonPath",
+            "pyClientExecutable",
+        ],
+        hide = true,
+        value_name = "NAME"
+    )]
+    pub(crate) python: Vec<String>,
+    #[arg(long = "yarnapplicationId", hide = true, value_name = "APPLICATION")]
+    pub(crate) session: Option<String>,
 }
 
 impl Refused {
@@ -314,10 +332,12 @@ impl Refused {
                 "-C/--classpath: there is no classpath; everything a program needs is linked into it",
             );
         }
-        if self.python.is_some() {
+        if !self.python.is_empty() {
             return Some("--pyModule/--python: programs are native binaries with #[flott::main]");
         }
-        None
+        self.session.is_some().then_some(
+            "-yid/--yarnapplicationId: name the session with -t yarn-session -D yarn.application.id=APPLICATION",
+        )
     }
 }
 
@@ -487,7 +507,7 @@ pub struct TaskManager {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session_args::long_names;
+    use super::super::letters::long_names;
     use super::*;
     use clap::CommandFactory;
     use std::ffi::OsString;
@@ -510,7 +530,7 @@ mod tests {
                 let line = line.split("   ").next().unwrap_or_default();
                 let words = line.split(' ').take_while(|word| *word != "|" && *word != ">");
                 let words = std::iter::once("flott").chain(words).map(OsString::from);
-                let parsed = Cli::try_parse_from(long_names(words));
+                let parsed = long_names(words).and_then(Cli::try_parse_from);
                 assert!(parsed.is_ok(), "{line}: {parsed:?}");
             }
         }
@@ -588,7 +608,7 @@ mod tests {
 
     #[test]
     fn a_session_takes_flinks_names_and_a_program_keeps_its_own() {
-        let words = |text: &str| long_names(text.split(' ').map(OsString::from));
+        let words = |text: &str| long_names(text.split(' ').map(OsString::from)).unwrap();
         let line = "flott yarn-session -qu q -n 2 -tm 1024 -jm 512m -s 4 -d -nm x -id application_1_0001 -q -t a -t b -nl l \
                     -at T -z ns -D k=v -sae";
         let Command::YarnSession(session) = Cli::parse_from(words(line)).command else {

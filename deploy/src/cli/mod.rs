@@ -11,6 +11,7 @@ mod cancel;
 pub(crate) mod client;
 mod follow;
 pub(crate) mod info;
+mod letters;
 mod list;
 pub(crate) mod logs;
 pub(crate) mod output;
@@ -99,7 +100,7 @@ impl Context {
 /// a role when its process is to end; `--program` replaces a role's process by the program. The exit code tells the outcome ([`Exit`]);
 /// wrong arguments give 64, help and version 0.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
+    let cli = match letters::long_names(std::env::args_os()).and_then(Cli::try_parse_from) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

@@ -48,11 +48,9 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
 /// Returns true if the job is to be cancelled when this client goes away. Refuses options that have
 /// no meaning.
 fn bound(context: &Context, args: &Run) -> Result<bool, Failure> {
-    // Flink's -sae reads as -s with the value 'ae'.
-    let short = args.recovery.is_exit_flag();
     refuse(&args.refused)?;
     let attached = !args.detached && context.options.get(&execution::ATTACHED);
-    let asked = short || args.shutdown_on_attached_exit;
+    let asked = args.shutdown_on_attached_exit;
     if asked && !attached {
         return Err(Failure::usage(
             "-sae needs a client that waits: drop -d and execution.attached",

@@ -29,7 +29,7 @@ pub(super) struct Start {
 
 pub(super) async fn run_application(context: &Context, args: RunApplication) -> Outcome {
     run::refuse(&args.refused)?;
-    if args.recovery.is_exit_flag() {
+    if args.shutdown_on_attached_exit {
         return Err(Failure::usage(
             "-sae is for flott run: the cluster of an application ends with its job",
         ));

@@ -97,7 +97,7 @@ pub(crate) struct Recovery {
     )]
     pub allow_non_restored: bool,
     /// Owner of the savepoint afterwards: no_claim (you) or claim (the job, which deletes it when its own first checkpoint is
-    /// complete) [default: no_claim]
+    /// complete); also -cm [default: no_claim]
     #[arg(
         long = "claimMode",
         visible_alias = "claim-mode",
@@ -109,17 +109,12 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// Returns true if the arguments are Flink's `-sae`, which reads as `-s ae`.
-    pub(super) fn is_exit_flag(&self) -> bool {
-        self.savepoint.as_deref() == Some("ae")
-    }
-
     /// Returns the job's options that the arguments stand for.
     ///
     /// # Errors
     /// [`Failure`] for a path that is relative to a directory which does not exist any more.
     pub(super) fn overrides(&self) -> Result<Vec<(String, String)>, Failure> {
-        let Some(path) = self.savepoint.as_deref().filter(|_| !self.is_exit_flag()) else {
+        let Some(path) = self.savepoint.as_deref() else {
             return Ok(Vec::new());
         };
         let option = |option: &dyn Declaration, value: String| (option.key().to_owned(), value);
@@ -177,7 +172,7 @@ mod tests {
         );
         let here = std::env::current_dir().unwrap().join("savepoint-1");
         assert_eq!(options(&["-s", "savepoint-1"])[0].1, here.display().to_string());
-        assert!(options(&[]).is_empty() && options(&["-sae"]).is_empty());
+        assert!(options(&[]).is_empty());
         assert!(CommandLine::try_parse_from(["run", "-n"]).is_err(), "-n needs -s");
     }
 }

@@ -1,7 +1,6 @@
 //! The command line of `flott yarn-session`, declared, with the names of Flink's script. No behaviour.
 
 use clap::Args;
-use std::ffi::OsString;
 
 /// Arguments of `flott yarn-session`, which starts, watches and ends sessions on YARN; the names are those of Flink's
 /// script.
@@ -83,31 +82,4 @@ impl RefusedOfSessions {
         }
         self.streaming.then_some("-st/--streaming: every session runs streaming jobs; drop it")
     }
-}
-
-/// Names of several letters behind one dash in Flink's `yarn-session.sh`, and the same with two dashes.
-const LETTERS: [(&str, &str); 9] = [
-    ("-qu", "--queue"),
-    ("-jm", "--jobManagerMemory"),
-    ("-tm", "--taskManagerMemory"),
-    ("-nm", "--name"),
-    ("-nl", "--nodeLabel"),
-    ("-at", "--applicationType"),
-    ("-id", "--applicationId"),
-    ("-sae", "--shutdownOnAttachedExit"),
-    ("-st", "--streaming"),
-];
-
-/// Returns the words of a command line of `yarn-session` with Flink's names replaced by those that the parser knows; words
-/// of other commands, which may be a program's own, as they are.
-pub(crate) fn long_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let words: Vec<OsString> = words.collect();
-    if words.get(1).is_none_or(|word| word != "yarn-session") {
-        return words;
-    }
-    let long = |word: OsString| {
-        let known = LETTERS.iter().find(|(letters, _)| word == **letters);
-        known.map_or(word, |(_, long)| OsString::from(long))
-    };
-    words.into_iter().map(long).collect()
 }

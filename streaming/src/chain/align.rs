@@ -237,7 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn barrier(checkpoint: u64) -> Barrier {
-        Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false }
+        Barrier { checkpoint, ..Barrier::default() }
     }
     const END: StreamEvent = StreamEvent::EndOfInput;
     use StreamEvent::{Barrier as B, Idle, Watermark as W};

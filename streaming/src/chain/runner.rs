@@ -616,7 +616,7 @@ mod tests {
     #[test]
     fn a_checkpoint_is_acknowledged_when_its_snapshots_are_complete_and_the_task_ends_then() {
         let passed = |checkpoint| PassedBarrier {
-            barrier: Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false },
+            barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
         };
         let (mut task, answers) = task(Answers {
@@ -642,7 +642,7 @@ mod tests {
     #[test]
     fn a_checkpoint_whose_barrier_comes_after_its_abort_is_given_up() {
         let passed = |checkpoint| PassedBarrier {
-            barrier: Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false },
+            barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
         };
         let (mut task, answers) = task(Answers::default());
@@ -660,7 +660,7 @@ mod tests {
     #[test]
     fn an_aborted_checkpoint_is_written_no_further_and_not_acknowledged() {
         let passed = |checkpoint| PassedBarrier {
-            barrier: Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false },
+            barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
         };
         for stubborn in [false, true] {

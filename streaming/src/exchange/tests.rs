@@ -485,6 +485,7 @@ fn events_reach_every_channel_in_order_with_the_data() {
             triggered_ms: 7,
             last: false,
             savepoint: n == 2,
+            full: n == 3,
         })
     };
     for n in 0..200u64 {

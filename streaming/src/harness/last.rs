@@ -38,7 +38,7 @@ impl FinalCheckpoint {
         }
         let checkpoint = world.next_checkpoint();
         self.number = Some(checkpoint);
-        trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true, savepoint: false })?;
+        trigger(tasks, Barrier { checkpoint, last: true, ..Barrier::default() })?;
         Ok(true)
     }
 
@@ -55,10 +55,7 @@ impl FinalCheckpoint {
             None if tasks.iter().filter(|running| running.source).all(at_end) => {
                 let checkpoint = world.next_checkpoint();
                 self.number = Some(checkpoint);
-                trigger(
-                    tasks,
-                    Barrier { checkpoint, triggered_ms: 0, last: true, savepoint: false },
-                )?;
+                trigger(tasks, Barrier { checkpoint, last: true, ..Barrier::default() })?;
                 Ok(true)
             }
             Some(number) if !self.notified && world.acknowledgements(number) == tasks.len() => {

@@ -383,10 +383,7 @@ impl Harness {
             if checkpoints.first().is_some_and(|at| steps >= *at) {
                 checkpoints.remove(0);
                 let checkpoint = world.next_checkpoint();
-                trigger(
-                    tasks,
-                    Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false },
-                )?;
+                trigger(tasks, Barrier { checkpoint, ..Barrier::default() })?;
                 moved = true;
             }
             if let Some(last) = last {

@@ -101,6 +101,12 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         taken.iter().map(|(_, chunks)| super::join_chunks(chunks)).collect()
     }
 
+    /// Returns the kind of the snapshot that was begun last.
+    #[cfg(test)]
+    pub(super) fn begun(&self) -> Option<SnapshotKind> {
+        self.begun
+    }
+
     /// Makes it another operator of its chain.
     #[cfg(test)]
     pub(super) fn set_node(&mut self, node: NodeId) {
@@ -125,7 +131,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         let checkpoint = barrier.checkpoint;
         let is_aborted = self.context.shared.is_aborted(checkpoint);
         // A savepoint stands alone.
-        self.begun = match self.stores_changes() && !barrier.savepoint {
+        self.begun = match self.stores_changes() && !barrier.savepoint && !barrier.full {
             true => self.operator.begin_incremental(checkpoint, &self.context)?,
             false => {
                 let begun = self.operator.begin_snapshot(checkpoint, &self.context)?;

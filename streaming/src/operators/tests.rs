@@ -49,6 +49,9 @@ impl TaskUpcalls for Clock {
         clock.wake_ups.insert((moment, number));
     }
     fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
+    fn stores_changes(&self) -> bool {
+        true
+    }
 }
 
 /// The end of a chain, which keeps what arrives in order: the number of records of each batch, and
@@ -547,12 +550,7 @@ fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
     let next = Box::new(door.clone());
     let mut link = Link::new(InSlices::default(), next, SideOutputs::default(), context);
     let barrier = |checkpoint| {
-        StreamEvent::Barrier(crate::seam::Barrier {
-            checkpoint,
-            triggered_ms: 0,
-            last: false,
-            savepoint: false,
-        })
+        StreamEvent::Barrier(crate::seam::Barrier { checkpoint, ..crate::seam::Barrier::default() })
     };
     shared.abort(7);
     for aborted in [6, 7] {
@@ -563,6 +561,66 @@ fn the_barrier_of_a_checkpoint_that_was_aborted_before_starts_no_slices() {
     assert_eq!(link.event(barrier(8)).unwrap(), Flow::Done);
     assert_eq!(link.writes(), Some(8));
     assert_eq!(door.came(), [6, 7, 8].map(|n| Err(barrier(n))), "all of them are handed on");
+}
+
+/// Writes what has changed since checkpoint 1 wherever it may.
+struct Incremental;
+
+impl Operator<u64> for Incremental {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        out.pass(batch);
+        Ok(())
+    }
+    fn begin_snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn begin_incremental(
+        &mut self,
+        _: u64,
+        _: &OperatorContext,
+    ) -> Result<Option<SnapshotKind>, TaskError> {
+        Ok(Some(SnapshotKind::Changes { base: 1 }))
+    }
+    fn write_snapshot(
+        &mut self,
+        _: &mut Slice<'_>,
+        _: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() {
+    let options = [("execution.checkpointing.incremental".to_owned(), "true".to_owned())];
+    let context = crate::testing::context(
+        (0, 1),
+        options.into(),
+        crate::Interrupt::default(),
+        Arc::new(Clock::default()),
+    );
+    let next = Box::new(Door::default());
+    let mut link = Link::new(Incremental, next, SideOutputs::default(), context);
+    let changes = SnapshotKind::Changes { base: 1 };
+    let barriers = [
+        (false, false, changes),
+        (false, true, SnapshotKind::Full),
+        (true, false, SnapshotKind::Full),
+        (false, false, changes),
+    ];
+    for ((savepoint, full, kind), checkpoint) in barriers.into_iter().zip(2..) {
+        let barrier =
+            crate::seam::Barrier { checkpoint, triggered_ms: 0, last: false, savepoint, full };
+        assert_eq!(link.event(StreamEvent::Barrier(barrier)).unwrap(), Flow::Done);
+        assert_eq!(link.begun(), Some(kind), "checkpoint {checkpoint}");
+        link.write_snapshots(&mut Slice::whole()).unwrap();
+    }
 }
 
 /// The progress of a chain of a long call and the function behind it.

@@ -33,7 +33,7 @@ use std::{
 use thiserror::Error;
 
 /// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
     /// Id of the checkpoint or savepoint; a later one of the job has a greater id.
     pub checkpoint: u64,
@@ -44,6 +44,8 @@ pub struct Barrier {
     pub last: bool,
     /// True for a savepoint: what it refers to, such as a sink's prepared output, must stay usable after the end of the job.
     pub savepoint: bool,
+    /// True if snapshots contain all state, and build on none before.
+    pub full: bool,
 }
 
 /// A control element of a channel; it keeps its place among the records.
@@ -60,7 +62,7 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
-    /// Appends the encoded event: a tag byte, then little-endian fields, at most 19 bytes together.
+    /// Appends the encoded event: a tag byte, then little-endian fields, at most 20 bytes together.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Watermark(ms) => {
@@ -72,8 +74,7 @@ impl StreamEvent {
                 out.push(2);
                 out.extend_from_slice(&b.checkpoint.to_le_bytes());
                 out.extend_from_slice(&b.triggered_ms.to_le_bytes());
-                out.push(u8::from(b.last));
-                out.push(u8::from(b.savepoint));
+                out.extend_from_slice(&[b.last, b.savepoint, b.full].map(u8::from));
             }
             Self::EndOfInput => out.push(3),
         }
@@ -101,14 +102,13 @@ impl StreamEvent {
             (2, rest) => {
                 let (checkpoint, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
                 let (triggered, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
-                let [last, savepoint] = rest else {
-                    return Err(CodecError::Truncated);
-                };
+                let [last, savepoint, full] = rest else { return Err(CodecError::Truncated) };
                 Ok(Self::Barrier(Barrier {
                     checkpoint: u64::from_le_bytes(*checkpoint),
                     triggered_ms: u64::from_le_bytes(*triggered),
                     last: flag(*last)?,
                     savepoint: flag(*savepoint)?,
+                    full: flag(*full)?,
                 }))
             }
             (3, []) => Ok(Self::EndOfInput),

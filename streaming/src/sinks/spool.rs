@@ -81,7 +81,30 @@ impl Spool {
         self.bytes
     }
 
-    pub(super) fn keep(&mut self, bytes: Vec<u8>) -> io::Result<Kept> {
+    /// Stores a chunk.
+    ///
+    /// # Errors
+    /// Returns a text for users if the chunk cannot be written: the folder, and if its disk is full, what to do.
+    pub(super) fn keep(&mut self, bytes: Vec<u8>) -> Result<Kept, String> {
+        self.store(bytes).map_err(|error| self.not_stored(&error))
+    }
+
+    /// Says why a chunk is not stored.
+    fn not_stored(&self, error: &io::Error) -> String {
+        let folder = self.path.parent().unwrap_or(&self.path).display();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
+                "the disk for hidden results is full: {} MiB of results are collected that no client has read, those beyond {} MiB in \
+                 the JobManager's folder '{folder}': make room there, set io.tmp.dirs to a larger disk, or write large results to \
+                 files ({error})",
+                self.bytes >> 20,
+                self.most_in_memory >> 20,
+            ),
+            _ => format!("results cannot be stored in the JobManager's folder '{folder}': {error}"),
+        }
+    }
+
+    fn store(&mut self, bytes: Vec<u8>) -> io::Result<Kept> {
         let len = bytes.len();
         if self.in_memory + len <= self.most_in_memory {
             self.in_memory += len;

@@ -199,6 +199,97 @@ fn results_that_no_checkpoint_shows_are_bounded() {
     assert!(why.contains("write large results to files"), "{why}");
 }
 
+/// The file of the results is a link to a device without room.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_for_hidden_results_is_named_with_its_folder_and_what_to_do() {
+    let tmp = tempfile::tempdir().unwrap();
+    let context = periodic(tmp.path());
+    let file = tmp.path().join(format!("collect-{}-{}", context.job_id, context.operator));
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    let mut collector = CollectCoordinator::new(&context, false);
+    let (from, large) = (attempt(0, 0), "x".repeat(5 << 20));
+    collector.handle_event(from, &chunk(from, 0, &[&large])).unwrap();
+    let why = collector.handle_event(from, &chunk(from, 1, &[&large])).unwrap_err();
+    let folder = tmp.path().display().to_string();
+    for part in ["the disk for hidden results is full", &folder, "io.tmp.dirs", "to files"] {
+        assert!(why.contains(part), "{why}");
+    }
+    drop(collector);
+    assert!(!file.exists() && Path::new("/dev/full").exists(), "the link alone is deleted");
+}
+
+/// An unbounded job whose checkpoint, which may take 10 s, waits behind 8 MiB that a client may see.
+fn held_up(tmp: &Path, tolerates: &str) -> (CollectCoordinator, Vec<u8>) {
+    let options = [
+        ("execution.checkpointing.interval", "1s"),
+        ("execution.checkpointing.timeout", "10s"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", tolerates),
+    ];
+    let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let context = CoordinatorContext { options: Arc::new(options.into()), ..context(tmp, 1) };
+    let mut collector = CollectCoordinator::new(&context, false);
+    let (from, large) = (attempt(0, 0), "x".repeat(4 << 20));
+    for sequence in 0..2 {
+        collector.handle_event(from, &chunk(from, sequence, &[&large])).unwrap();
+    }
+    snapshot(&mut collector, 1);
+    collector.checkpoint_ended(1, true).unwrap();
+    (collector, chunk_after(from, 1, 2, &["more"]))
+}
+
+#[test]
+fn a_checkpoint_that_would_be_late_because_nobody_reads_fails_with_a_text_that_says_so() {
+    let (tmp, from) = (tempfile::tempdir().unwrap(), attempt(0, 0));
+    let (mut collector, refused) = held_up(tmp.path(), "0");
+    let wait = |c: &mut CollectCoordinator, times: u32| {
+        (0..times).try_for_each(|_| {
+            let answer = c.handle_event(from, &refused)?;
+            assert_eq!(decode_one::<Option<u64>>(&answer).unwrap(), None);
+            Ok::<(), String>(())
+        })
+    };
+    wait(&mut collector, 10_000).expect("no checkpoint waits");
+    snapshot(&mut collector, 2);
+    // A refused chunk comes again after 50 ms: three quarters of 10 s.
+    wait(&mut collector, 149).unwrap();
+    ask(&mut collector, 0, 1);
+    wait(&mut collector, 10_000).expect("a client is there, however slow");
+    collector.checkpoint_ended(2, false).unwrap();
+    snapshot(&mut collector, 3);
+    wait(&mut collector, 149).unwrap();
+    let why = wait(&mut collector, 1).unwrap_err();
+    for part in ["nobody reads the collected results", "8388", "keep the client attached"] {
+        assert!(why.contains(part), "{why}");
+    }
+    let (mut tolerant, _) = held_up(tmp.path(), "3");
+    snapshot(&mut tolerant, 2);
+    wait(&mut tolerant, 10_000).expect("the job goes on after such a checkpoint");
+}
+
+#[test]
+fn a_snapshot_with_too_many_results_says_if_nobody_reads_them() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (from, large) = (attempt(0, 0), "x".repeat(1 << 20));
+    for is_read in [false, true] {
+        let mut collector = CollectCoordinator::new(&periodic(tmp.path()), false);
+        collector.handle_event(from, &chunk(from, 0, &["seen"])).unwrap();
+        snapshot(&mut collector, 1);
+        collector.checkpoint_ended(1, true).unwrap();
+        if is_read {
+            ask(&mut collector, 0, 1);
+        }
+        for sequence in 1..20 {
+            collector.handle_event(from, &chunk_after(from, 1, sequence, &[&large])).unwrap();
+        }
+        let (send, answer) = std::sync::mpsc::channel();
+        collector.snapshot(2, EventReply::new(move |taken| send.send(taken).unwrap()));
+        let why = answer.recv().unwrap().unwrap_err();
+        assert_eq!(why.contains("nobody reads the collected results"), !is_read, "{why}");
+        assert!(why.contains("16 MiB"), "{why}");
+    }
+}
+
 #[test]
 fn a_result_that_is_too_large_for_a_checkpoint_fails_it_and_says_so() {
     let tmp = tempfile::tempdir().unwrap();

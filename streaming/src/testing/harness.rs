@@ -304,7 +304,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// # Errors
     /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
-        self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last, savepoint: false })
+        self.pass_barrier(Barrier { checkpoint, last, ..Barrier::default() })
     }
     /// Passes in the barrier of a savepoint after which the job continues, and returns the operator's encoded state, as
     /// [`OperatorHarness::barrier`] does.
@@ -312,7 +312,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// # Errors
     /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
     pub fn savepoint(&mut self, checkpoint: u64) -> Result<Vec<Vec<u8>>, TaskError> {
-        self.pass_barrier(Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: true })
+        self.pass_barrier(Barrier { checkpoint, savepoint: true, ..Barrier::default() })
     }
     pub(super) fn pass_barrier(&mut self, barrier: Barrier) -> Result<Vec<Vec<u8>>, TaskError> {
         self.checkpoint = barrier.checkpoint;

@@ -224,7 +224,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         savepoint: bool,
     ) -> Result<SinkSnapshot, TaskError> {
         self.checkpoint = checkpoint;
-        let barrier = Barrier { checkpoint, triggered_ms: 0, last, savepoint };
+        let barrier = Barrier { checkpoint, last, savepoint, ..Barrier::default() };
         let mut snapshot = SinkSnapshot::default();
         for writer in &mut self.writers {
             snapshot.writers.extend(writer.pass_barrier(barrier)?);

@@ -271,12 +271,7 @@ impl<S: Source> SourceHarness<S> {
         let late = || Err("the reader has not confirmed what the enumerator has sent".to_owned());
         let enumerator = crate::lock(&taken).take().unwrap_or_else(late);
         let enumerator = enumerator.map_err(|why| self.coordinator_error(why))?;
-        self.head.trigger(Barrier {
-            checkpoint,
-            triggered_ms: 0,
-            last: false,
-            savepoint: false,
-        })?;
+        self.head.trigger(Barrier { checkpoint, ..Barrier::default() })?;
         self.work_off()?;
         let reader = self.shared.take_snapshots(checkpoint);
         let ended = self.coordinator.checkpoint_ended(checkpoint, true);

@@ -187,8 +187,13 @@ fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<Execution
     let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
     let interval = Some(Duration::from_secs(1));
-    let retained = 2;
-    let config = CheckpointConfig { interval, retained, falls_back, ..CheckpointConfig::default() };
+    let config = CheckpointConfig {
+        interval,
+        retained: 2,
+        falls_back,
+        tolerable_failures: 1,
+        ..CheckpointConfig::default()
+    };
     let mut w = configured(graph, config);
     w.core.start(at(0));
     w.tm(1, 2);
@@ -236,6 +241,37 @@ fn a_checkpoint_with_a_damaged_file_is_passed_over_once_however_many_regions_fin
     w.pass(1000);
     assert_eq!(restored(&placements(&w.commands())), ["2"]);
     assert_eq!(w.core.status(), JobStatus::Running);
+}
+
+/// The subtasks that went on have snapshots on top of files of the checkpoint that was passed over, and these may be damaged, too.
+#[test]
+fn after_a_checkpoint_was_passed_over_all_subtasks_take_full_snapshots_until_one_is_complete() {
+    let (mut w, tasks) = restored_from_the_third_checkpoint(true);
+    w.report(1, tasks[0], ExecutionState::Running);
+    w.cannot_be_restored(tasks[1]);
+    assert!(newest_failure(&w).contains("the job continues from checkpoint 2"));
+    w.pass(1000);
+    let [again] = &placements(&w.commands())[..] else { panic!("only the region that failed") };
+    let tasks = [tasks[0], again.attempt];
+    w.report(1, tasks[1], ExecutionState::Running);
+    let full = |w: &mut World| {
+        w.pass(1000);
+        let commands = w.commands();
+        let barriers = commands.iter().filter_map(|command| match command {
+            Command::TriggerCheckpoint { attempts, barrier, .. } => {
+                assert_eq!(attempts[..], tasks);
+                Some((barrier.checkpoint, barrier.full))
+            }
+            _ => None,
+        });
+        barriers.collect::<Vec<_>>()
+    };
+    assert_eq!(full(&mut w), [(4, true)]);
+    let now = w.now();
+    w.core.declined(now, &tasks[1], 4, "the disk is full");
+    assert_eq!(full(&mut w), [(5, true)], "the one before is not complete");
+    w.complete(5, &tasks, false);
+    assert_eq!(full(&mut w), [(6, false)]);
 }
 
 #[test]

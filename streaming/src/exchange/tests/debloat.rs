@@ -156,7 +156,7 @@ impl Flood {
     /// Returns the time from a barrier in all producers until the consumer has it from all.
     async fn barrier(&mut self, each: Duration) -> Duration {
         let began = VirtualInstant::now();
-        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
+        let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
         for (_, writer) in &mut self.producers {
             writer.event(StreamEvent::Barrier(barrier)).unwrap();
         }
@@ -248,7 +248,7 @@ async fn before_the_rate_is_known(options: ExchangeOptions) -> Vec<(usize, Durat
         EdgeWriter::new(port, first, Arc::new(TaskCounters::default()), Interrupt::default())
     };
     let mut writers: Vec<EdgeWriter<u64>> = (0..2).map(writer).collect();
-    let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
+    let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
     let fill = |writers: &mut Vec<EdgeWriter<u64>>| {
         for writer in writers {
             writer.flush(false).unwrap();

@@ -107,7 +107,7 @@ impl<T: Send + 'static> Running<T> {
     }
 
     fn barrier(&mut self, which: usize) -> Vec<Vec<u8>> {
-        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
+        let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
         self.event(StreamEvent::Barrier(barrier), which);
         self.link.write_snapshots(&mut Slice::whole()).unwrap();
         let snapshots = self.shared.take_snapshots(1);
@@ -330,7 +330,8 @@ proptest! {
     }
 }
 
-const SECOND: Barrier = Barrier { checkpoint: 2, triggered_ms: 0, last: false, savepoint: false };
+const SECOND: Barrier =
+    Barrier { checkpoint: 2, triggered_ms: 0, last: false, savepoint: false, full: false };
 
 #[test]
 fn a_barrier_waits_until_the_snapshot_of_the_one_before_is_complete() {

@@ -161,7 +161,7 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
     /// Begins a snapshot, or writes it at once if the backend cannot write it later. Returns what waited before.
     fn barrier(&mut self) -> Vec<Shown> {
         let waited = !self.reads.is_empty();
-        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false, savepoint: false };
+        let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
         let shown = self.event(StreamEvent::Barrier(barrier));
         assert!(waited || shown.is_empty());
         self.complete = !self.operator.begin_snapshot(1, &self.context).unwrap();

@@ -1,14 +1,20 @@
 //! The coordinator of a collecting sink: keeps the lines of all subtasks until a client reads them. It must never show a line that
 //! a failure may make the job emit again.
 
-use super::{Answer, Chunk, CollectChunk, CollectRequest, Encoded, INTERVAL, Origin, VERSION};
+use super::{
+    Answer, Chunk, CollectChunk, CollectRequest, Encoded, INTERVAL, Origin, RETRY, VERSION,
+};
 use crate::{
     seam::{Coordinator, CoordinatorContext, CoordinatorFactory, EventReply},
     sinks::spool::{Kept, Spool},
     types::{CodecError, Reader, decode_one, encode_one},
 };
-use model::ExecutionAttemptId;
-use std::collections::BTreeMap;
+use model::{ExecutionAttemptId, parse_duration};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The options that say how long a checkpoint may take, 10 min if it is not set, and how many may fail in a row, none if it is not set.
+const TIMEOUT: &str = "execution.checkpointing.timeout";
+const TOLERABLE: &str = "execution.checkpointing.tolerable-failed-checkpoints";
 
 /// The most bytes of results that a checkpoint keeps.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
@@ -33,10 +39,11 @@ type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 
 /// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
 /// go to files in the folder for temporary files, which are deleted once they are read. If an unbounded job has 8 MiB that a client
-/// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms; those that no client may
-/// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task, and so
-/// do more than 16 MiB of a bounded job with periodic checkpoints, whose final checkpoint contains all of them. The
-/// coordinator's snapshot fails if the stored lines have more than 16 MiB.
+/// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms. If no client asks for anything
+/// for three quarters of the time that a checkpoint may take, and one waits behind them, the sink's task fails and says so, unless the job
+/// tolerates checkpoints that fail. Chunks that no client may see yet are taken, because the checkpoint for which they wait comes behind
+/// them: more than 64 MiB of them fail the sink's task, and so do more than 16 MiB of a bounded job with periodic checkpoints, whose
+/// final checkpoint contains all of them. The coordinator's snapshot fails if the stored lines have more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.
@@ -58,6 +65,15 @@ pub struct CollectCoordinator {
     snapshot: u64,
     complete: u64,
     ended: bool,
+    /// True from a snapshot until its checkpoint has ended.
+    is_checkpointing: bool,
+    /// True if a client has asked for results since the newest snapshot was taken, or the coordinator started.
+    is_read: bool,
+    /// The sink that was refused first since then, and how often.
+    refused: Option<(Origin, u64)>,
+    /// The number of refusals without a request from which on a checkpoint in progress will not be complete in time; `None` if the job
+    /// goes on after that.
+    patience: Option<u64>,
 }
 
 impl CollectCoordinator {
@@ -65,9 +81,11 @@ impl CollectCoordinator {
     /// only. Touches no file.
     pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
         let name = format!("collect-{}-{}", context.job_id, context.operator);
+        let periodic = context.options.contains_key(INTERVAL);
+        let tolerates = context.options.get(TOLERABLE).is_some_and(|number| number.trim() != "0");
         Self {
             bounded,
-            periodic: context.options.contains_key(INTERVAL),
+            periodic,
             spool: Spool::new(context.tmp_dir.join(name), MEMORY_BYTES),
             chunks: Vec::new(),
             newest: BTreeMap::new(),
@@ -75,6 +93,13 @@ impl CollectCoordinator {
             snapshot: 0,
             complete: 0,
             ended: false,
+            is_checkpointing: false,
+            is_read: true,
+            refused: None,
+            patience: (periodic && !tolerates).then(|| {
+                let timeout = context.options.get(TIMEOUT).and_then(|text| parse_duration(text));
+                patience(timeout.unwrap_or(Duration::from_secs(600)))
+            }),
         }
     }
 
@@ -94,7 +119,7 @@ impl CollectCoordinator {
             let bytes = |held: &[Held]| held.iter().map(|held| held.kept.len()).sum::<usize>();
             let unread = bytes(seen);
             if unread > 0 && unread + chunk.lines.len() > MEMORY_BYTES {
-                return Ok(None);
+                return self.refuse(chunk.origin, unread);
             }
             if bytes(hidden) > HIDDEN_BYTES_MAX {
                 return Err(format!(
@@ -106,10 +131,23 @@ impl CollectCoordinator {
         Ok(Some(self.snapshot))
     }
 
+    /// Refuses a chunk, because a client has yet to read what it may see. A barrier waits behind it: if no client has asked for anything
+    /// for most of the time that a checkpoint may take, the sink's task fails with that, because a checkpoint that is late would not say
+    /// it.
+    fn refuse(&mut self, origin: Origin, unread: usize) -> Result<Answer, String> {
+        let (first, times) = self.refused.get_or_insert((origin, 0));
+        *times += u64::from(*first == origin);
+        let is_late = self.patience.is_some_and(|patience| *times >= patience);
+        match is_late && self.is_checkpointing && !self.is_read {
+            true => Err(nobody_reads(unread, "and the barrier of a checkpoint waits behind them")),
+            false => Ok(None),
+        }
+    }
+
     fn keep(&mut self, chunk: Chunk) -> Result<(), String> {
         let Chunk { origin, sequence, after, count: lines, lines: bytes } = chunk;
-        let kept =
-            self.spool.keep(bytes).map_err(|error| format!("cannot store results: {error}"))?;
+        let kept = self.spool.keep(bytes)?;
+        self.refused = None;
         self.newest.insert(origin, sequence);
         self.chunks.push(Held { origin, sequence, after, lines, kept });
         Ok(())
@@ -134,7 +172,12 @@ impl CollectCoordinator {
     fn write_snapshot(&mut self) -> Result<Vec<u8>, String> {
         let bytes = self.spool.bytes() as u64;
         if bytes > SNAPSHOT_BYTES_MAX {
-            return Err(too_much(bytes));
+            let seen = self.chunks.iter().take(self.visible());
+            let unread = seen.map(|held| held.kept.len()).sum();
+            return Err(match !self.bounded && !self.is_read && unread > 0 {
+                true => nobody_reads(unread, "and a checkpoint keeps at most 16 MiB of results"),
+                false => too_much(bytes),
+            });
         }
         let mut chunks: Vec<Encoded> = Vec::with_capacity(self.chunks.len());
         for Held { origin, sequence, after, lines, kept } in &self.chunks {
@@ -193,8 +236,22 @@ impl CollectCoordinator {
 /// Returns the error for more collected results than a checkpoint keeps.
 fn too_much(bytes: u64) -> String {
     format!(
-        "{bytes} bytes are collected, and a checkpoint keeps at most {SNAPSHOT_BYTES_MAX} of them: write large results to files"
+        "{bytes} bytes are collected, and a checkpoint keeps at most {SNAPSHOT_BYTES_MAX} (16 MiB) of them: write large results to files"
     )
+}
+
+/// Returns the error for an unbounded job whose client is gone, or does not ask any more.
+fn nobody_reads(unread: usize, what_follows: &str) -> String {
+    format!(
+        "nobody reads the collected results: {unread} bytes wait for a client, {what_follows}; keep the client attached that reads \
+         them, or write the results to files"
+    )
+}
+
+/// Returns the number of refusals that take three quarters of this time, as each is followed by a pause.
+fn patience(timeout: Duration) -> u64 {
+    let pauses = timeout.as_millis() / RETRY.as_millis().max(1) * 3 / 4;
+    u64::try_from(pauses).unwrap_or(u64::MAX).max(1)
 }
 
 /// Returns the lines of a chunk after the first `skip` ones, and whether they reach its end.
@@ -233,10 +290,15 @@ impl Coordinator for CollectCoordinator {
 
     fn snapshot(&mut self, checkpoint: u64, reply: EventReply) {
         self.snapshot = checkpoint;
-        reply.send(self.write_snapshot());
+        let snapshot = self.write_snapshot();
+        self.is_checkpointing = true;
+        self.is_read = false;
+        self.refused = None;
+        reply.send(snapshot);
     }
 
     fn checkpoint_ended(&mut self, checkpoint: u64, complete: bool) -> Result<(), String> {
+        self.is_checkpointing &= self.snapshot > checkpoint;
         if complete {
             self.complete = self.complete.max(checkpoint);
         }
@@ -246,6 +308,8 @@ impl Coordinator for CollectCoordinator {
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String> {
         let request = CollectRequest::decode(request)
             .map_err(|error| format!("cannot decode a request for results: {error}"))?;
+        self.is_read = true;
+        self.refused = None;
         if !self.bounded {
             self.forget(request.offset);
         } else if !self.ended {

@@ -4,7 +4,7 @@
 //! The client of a bounded job gets nothing before the job has finished, because no output of a failed attempt may be visible;
 //! then it reads the whole result, as often as it likes. The client of an unbounded job gets the lines that have arrived, with
 //! periodic checkpoints those that a complete checkpoint contains, and lines that it has read are dropped. While no client reads, an
-//! unbounded job is held up once 8 MiB wait.
+//! unbounded job is held up once 8 MiB wait; with periodic checkpoints it fails then, because none is complete in time, and says why.
 
 mod coordinator;
 mod protocol;

@@ -445,7 +445,7 @@ fn slow(
 }
 
 fn barrier(checkpoint: u64) -> StreamEvent {
-    StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last: false, savepoint: false })
+    StreamEvent::Barrier(Barrier { checkpoint, ..Barrier::default() })
 }
 
 fn push(link: &mut impl Consumer<Prepared<u64>>, number: u64) {
