@@ -15,6 +15,7 @@ mod letters;
 mod list;
 pub(crate) mod logs;
 pub(crate) mod output;
+mod refused_args;
 mod run;
 mod run_application;
 mod savepoint;

@@ -1,6 +1,7 @@
 //! `flott run`: uploads a program, has it built and submitted, waits for the job unless detached.
 
-use super::args::{ProgramArgs, Refused, Run};
+use super::args::{ProgramArgs, Run};
+use super::refused_args::Refused;
 use super::run_application::{self, Start};
 use super::{Context, Failure, Outcome, attach, client};
 use crate::exit::Exit;
