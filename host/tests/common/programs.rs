@@ -159,6 +159,9 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .map(|n| n)
                 .discard();
         }
+        "overflow" => {
+            env.sequence(0..1_000).map(|n| recurse(&[n; 512])).name("deep").discard();
+        }
         "differs" => {
             // A counter of the process, which differs between the first build and a rebuild.
             let first = BUILDS.load(Ordering::SeqCst) % 2 == 1;
@@ -198,4 +201,11 @@ pub fn trivial() -> ProgramEntry {
         env.sequence(0..10).discard();
         Ok::<(), Infallible>(())
     })
+}
+
+/// Calls itself until the stack is full.
+#[expect(unconditional_recursion, reason = "it is to overflow")]
+fn recurse(frame: &[u64; 512]) -> u64 {
+    let next = std::hint::black_box(*frame);
+    recurse(&next).wrapping_add(next[0])
 }
