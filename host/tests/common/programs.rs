@@ -159,6 +159,21 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .map(|n| n)
                 .discard();
         }
+        "capacities" => {
+            // Text with room to spare, which it has no more when it was serialised.
+            if let Some(own) = args.get(1).filter(|own| !own.is_empty()) {
+                env.set_option("exchange.force-serialization", own);
+            }
+            env.sequence(0..1)
+                .map(|_| {
+                    let mut text = String::with_capacity(4_096);
+                    text.push_str("abc");
+                    text
+                })
+                .rebalance()
+                .map(|text| text.capacity() as u64)
+                .collect();
+        }
         "overflow" => {
             env.sequence(0..1_000).map(|n| recurse(&[n; 512])).name("deep").discard();
         }
