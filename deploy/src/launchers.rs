@@ -239,6 +239,8 @@ async fn child(
         output_mode: crate::target::log_mode(&parts.options),
     };
     let bytes_max = LogLimits::of(&parts.options).bytes_max;
+    // Earlier hosts of the job have written into the same file.
+    let said_before = std::fs::metadata(&places.stderr).map_or(0, |file| file.len());
     let launched = launch::host(&parts.rpc, spec, within).await;
     let launched = launched.map_err(|error| refused(error.to_string(), error.is_no_room()))?;
     let (kill, memory, pid) = (launched.kill, memory.clone(), launched.address.pid);
@@ -249,7 +251,9 @@ async fn child(
         let files = [places.stdout.clone(), places.stderr.clone()];
         let exit = until_ended(launched.exited, files, bytes_max).await;
         let over = pid.and_then(|pid| memory.remove(pid));
-        let why = over.or_else(|| launch::last_words(&places.tmp));
+        let why = over
+            .or_else(|| launch::last_words(&places.tmp))
+            .or_else(|| launch::overflowed_stack(exit, &places.stderr, said_before));
         drop(places);
         ExitCause(why.map_or_else(|| exit.to_string(), |why| format!("{exit}: {why}")))
     };

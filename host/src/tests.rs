@@ -68,6 +68,37 @@ async fn two_hosts_exchange_records_over_their_data_ports() {
 }
 
 #[tokio::test]
+async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process() {
+    let program = programs::entry();
+    for (of_cluster, of_job, capacity) in [
+        ("false", "true", "3"),
+        ("true", "false", "4096"),
+        ("false", "", "4096"),
+        ("true", "", "3"),
+    ] {
+        let mut cluster = Cluster::start().await;
+        let (_, coordinators) = cluster.in_process(&program).await;
+        let options = [("exchange.force-serialization", of_cluster)];
+        let worker = cluster.worker(&program, &options).await;
+        let graph = cluster.build(&coordinators, 1, &["capacities", of_job]).await;
+        let attempts = deploy(&graph, &[&worker], 0).await;
+        cluster.all(S::Finished, attempts.len()).await;
+        coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
+        let lines = collected(&coordinators, &graph).await;
+        assert_eq!(lines, [capacity.to_owned()].into(), "{of_cluster} {of_job}");
+    }
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 1, &["capacities", "maybe"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Failed, attempts.len()).await;
+    let cause = cluster.seen.iter().find_map(|update| update.cause.clone()).unwrap();
+    assert!(cause.message.contains("'maybe' is wrong, it takes true or false"), "{cause}");
+    assert!(!cause.recoverable, "{cause}");
+}
+
+#[tokio::test]
 async fn subtasks_know_the_devices_of_their_slots() {
     let program = programs::entry();
     let mut cluster = Cluster::start().await;

@@ -54,6 +54,7 @@ tests!(
     a_host_that_is_told_to_end_ends_well,
     what_is_no_host_is_told_with_its_last_words,
     a_stack_overflow_at_the_start_is_told_by_its_signal,
+    a_stack_overflow_of_a_task_is_told_with_its_name,
     a_launch_that_is_given_up_leaves_no_process,
     a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
     nothing_of_the_parents_environment_reaches_the_host,
@@ -392,6 +393,26 @@ async fn a_stack_overflow_at_the_start_is_told_by_its_signal() {
     let error = launch::host(&cluster.rpc, overflowing, ANSWER_WITHIN).await.unwrap_err();
     let said = error.to_string();
     assert!(said.contains("SIGABRT") && said.contains("overflowed its stack"), "{said}");
+}
+
+async fn a_stack_overflow_of_a_task_is_told_with_its_name() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let graph = cluster.build(&coordinators.host, 1, &["overflow"]).await;
+    deploy(&graph, &[&worker.host], 0).await;
+    let stderr = worker.logs.join("err");
+    let exit = worker.exit().await;
+    assert_eq!(exit, ExitCause::Signal(6));
+    let said = launch::overflowed_stack(exit, &stderr, 0).unwrap();
+    assert!(said.contains("deep") && said.contains("(1/1)"), "{said}");
+    assert!(said.ends_with("has overflowed its stack"), "{said}");
+    // What the file had before this process is not its own; a file that was emptied has nothing before it.
+    let len = std::fs::metadata(&stderr).unwrap().len();
+    assert_eq!(launch::overflowed_stack(exit, &stderr, len), None);
+    assert_eq!(launch::overflowed_stack(exit, &stderr, len + 1), Some(said));
+    assert_eq!(launch::overflowed_stack(ExitCause::Code(6), &stderr, 0), None);
 }
 
 async fn a_launch_that_is_given_up_leaves_no_process() {

@@ -155,17 +155,56 @@ impl FailureCause {
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
-    /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again.
+    /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again. A long
+    /// message is cut, see [`shortened`].
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into(), recoverable: true }
+        Self { kind: kind.into(), message: shortened(message), recoverable: true }
     }
     /// Returns true for the kinds `DataConnectionLost`, `TaskCanceled` and `NoSlots`, which are only the consequence of
     /// another failure elsewhere. Such a cause is shown to users only where no better one is known.
     pub fn is_consequence(&self) -> bool {
         matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
     }
-    /// Makes a failure without `recoverable`: the job fails at once, without asking its restart strategy.
+    /// Makes a failure without `recoverable`: the job fails at once, without asking its restart strategy. A long message is
+    /// cut, see [`shortened`].
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into(), recoverable: false }
+        Self { kind: kind.into(), message: shortened(message), recoverable: false }
+    }
+}
+
+/// Bytes that are kept of a long text of a failure.
+const KEPT_BYTES: usize = 16 << 10;
+/// Bytes by which a text may be longer before it is cut, so that one that contains a cut text is not cut once more.
+const AROUND_BYTES: usize = 4 << 10;
+
+/// Returns the text of a failure for users, which goes through RPC, logs and REST. A text of more than 20 KiB is cut after its
+/// first 16 KiB, at the end of a character, and says so with its former length: `… (52428800 bytes, shortened)`.
+pub fn shortened(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    let bytes = text.len();
+    if bytes > KEPT_BYTES + AROUND_BYTES {
+        text.truncate(text.floor_char_boundary(KEPT_BYTES));
+        text.shrink_to_fit();
+        text.push_str(&format!("… ({bytes} bytes, shortened)"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_of_a_failure_is_cut_once_at_the_end_of_a_character_and_says_so() {
+        let remark = "… (52428801 bytes, shortened)";
+        let long = format!("a{}", "ü".repeat(25 << 20));
+        let cut = shortened(&*long);
+        assert_eq!(cut.len(), KEPT_BYTES - 1 + remark.len());
+        assert!(cut.ends_with(&format!("ü{remark}")));
+        let around = format!("operator 'map' failed: {cut} (at main.rs:1:2)");
+        assert_eq!(shortened(around.clone()), around, "not once more");
+        for cause in [FailureCause::recoverable("K", &*long), FailureCause::fatal("K", long)] {
+            assert_eq!(cause.message, cut);
+        }
     }
 }

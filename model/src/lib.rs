@@ -31,7 +31,7 @@ pub use epoch::{
     DispatcherId, Epoch, Fence, JobMasterId, LeaderSession, ProcessSession, ResourceManagerId,
     SlotManagerId,
 };
-pub use execution::{ExecutionState, FailureCause, JobStatus};
+pub use execution::{ExecutionState, FailureCause, JobStatus, shortened};
 pub use graph::{JobEdge, JobGraph, JobVertex, ProgramRef, ShipStrategy};
 pub use ids::{
     AllocationId, ClusterId, EdgeId, ExecutionAttemptId, InstanceId, JobId, JobVertexId, NodeId,

@@ -80,6 +80,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &COMMITTER_RETRIES,
     &network::BUFFER_TIMEOUT,
     &network::AUTO_WATERMARK_INTERVAL,
+    &network::FORCE_SERIALIZATION,
     &resourcemanager::SLOT_REQUEST_TIMEOUT,
     &rest::EXCEPTION_HISTORY_SIZE,
     &rest::CHECKPOINT_HISTORY_SIZE,
@@ -115,6 +116,7 @@ mod tests {
             "restart-strategy.fixed-delay.attempts",
             "parallelism.default",
             "execution.buffer-timeout",
+            "exchange.force-serialization",
             "s3.endpoint",
             "program.anything",
         ] {

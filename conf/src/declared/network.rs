@@ -10,7 +10,8 @@ options! {
         other ["taskmanager.network.connect-timeout"], must be_longer_than_zero;
     /// Maximum time a task waits for producers that are not deployed yet; then it fails.
     PRODUCER_TIMEOUT: Duration = "exchange.producer-timeout" => Duration::from_secs(300), must be_longer_than_zero;
-    /// Serialises records also where both tasks run in one process; for tests of codecs.
+    /// Serialises records also where both tasks run in one process; for tests of codecs. A job may set it for
+    /// itself.
     FORCE_SERIALIZATION: bool = "exchange.force-serialization" => false;
     /// Bounds what waits for a subtask by the time that the subtask needs for it, so that a checkpoint's barrier passes a slow one
     /// soon; otherwise only by `taskmanager.memory.network.*` and 64 batches per channel.

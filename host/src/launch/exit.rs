@@ -19,6 +19,8 @@ use std::{
 
 /// The maximum number of bytes of a log in an error's text.
 const LOG_TAIL_BYTES: u64 = 2048;
+/// The maximum number of bytes of a log in which a stack overflow is looked for: other threads may log something behind it.
+const OVERFLOW_BYTES: u64 = 64 << 10;
 
 /// The way in which a child process ended. Displays as the end of a sentence, e.g. "ended with exit code 1".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,6 +131,16 @@ pub(crate) fn last_words_file(tmp_dir: &Path) -> PathBuf {
     tmp_dir.with_extension("last-words")
 }
 
+/// Returns what a child said on its standard error when a thread of it overflowed its stack, which names the thread and so the task:
+/// `thread 'map (1/2)' (4711) has overflowed its stack`. `stderr` is the file of its standard error, in which bytes before `from` are of
+/// earlier processes, unless the file was emptied. `None` if the child did not end by a signal, or said no such thing in the last 64 KiB.
+pub fn overflowed_stack(exit: ExitCause, stderr: &Path, from: u64) -> Option<String> {
+    let ExitCause::Signal(_) = exit else { return None };
+    let said = tail(stderr, from, OVERFLOW_BYTES);
+    let line = said.lines().rev().find(|line| line.ends_with("has overflowed its stack"))?;
+    Some(model::shortened(line))
+}
+
 /// Returns the reason, at most the last 2 KiB of it, that a child whose temporary directory is `tmp_dir` has left for killing itself: the
 /// content of the file beside `tmp_dir` that has its name with the extension `last-words` (instead of `tmp_dir`'s own, if it has one).
 /// `None` if there is no such file, or it is empty or unreadable.
@@ -139,12 +151,18 @@ pub fn last_words(tmp_dir: &Path) -> Option<String> {
 
 /// Returns the end of a log for an error's text; empty if the log cannot be read.
 pub(super) fn log_tail(path: &Path) -> String {
+    tail(path, 0, LOG_TAIL_BYTES)
+}
+
+/// Returns at most the last `most` bytes of a log, without those before `from` where the log is as long as that.
+fn tail(path: &Path, from: u64, most: u64) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;
         let len = file.metadata()?.len();
-        file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
+        let from = if from <= len { from } else { 0 };
+        file.seek(SeekFrom::Start(from.max(len.saturating_sub(most))))?;
         let mut bytes = Vec::new();
-        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
     read().unwrap_or_default()

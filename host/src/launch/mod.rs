@@ -9,7 +9,7 @@ mod exit;
 mod spawn;
 
 pub(crate) use exit::last_words_file;
-pub use exit::{ExitCause, Kill, KillOnDrop, last_words};
+pub use exit::{ExitCause, Kill, KillOnDrop, last_words, overflowed_stack};
 pub use spawn::{Launched, start};
 
 use crate::child::{

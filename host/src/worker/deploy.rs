@@ -23,6 +23,9 @@ use streaming::{
 };
 use tokio::runtime::Handle;
 
+/// The option that a job may set for itself, and the TaskManager for the jobs that do not.
+pub(super) const FORCE_SERIALIZATION: &str = "exchange.force-serialization";
+
 /// The tasks of one deployment call.
 pub(crate) struct Deployment {
     pub(crate) graph: Arc<JobGraph>,
@@ -79,9 +82,10 @@ impl Deployer {
         let mut options = (*self.around.options).clone();
         options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
         let prepared = self.built(&graph).map_err(|error| cause_of(&error)).and_then(|built| {
-            Ok((built, self.events(graph.job_id, checkpoint_dir.as_deref(), &options)?))
+            let events = self.events(graph.job_id, checkpoint_dir.as_deref(), &options)?;
+            Ok((built, events, force_serialization(&graph)?))
         });
-        let (built, events) = match prepared {
+        let (built, events, force_serialization) = match prepared {
             Ok(prepared) => prepared,
             Err(cause) => {
                 for (task, _) in tasks {
@@ -98,6 +102,7 @@ impl Deployer {
             around: self.around.clone(),
             events,
             ends_with_checkpoint,
+            force_serialization,
             graph,
         });
         for (task, deployment) in tasks {
@@ -142,6 +147,20 @@ impl Deployer {
     }
 }
 
+/// Returns the job's own choice whether records are serialised inside a process too; `None` if it leaves that to the cluster.
+fn force_serialization(graph: &JobGraph) -> Result<Option<bool>, FailureCause> {
+    let Some(text) = graph.options.get(FORCE_SERIALIZATION) else { return Ok(None) };
+    let value = text.trim();
+    match (value.eq_ignore_ascii_case("true"), value.eq_ignore_ascii_case("false")) {
+        (true, _) => Ok(Some(true)),
+        (_, true) => Ok(Some(false)),
+        _ => Err(FailureCause::fatal(
+            "ProgramInvalid",
+            format!("option '{FORCE_SERIALIZATION}': '{text}' is wrong, it takes true or false"),
+        )),
+    }
+}
+
 /// Returns the failure cause of a failed build. It is fatal, because the build would fail again after a restart.
 fn cause_of(error: &BuildError) -> FailureCause {
     let kind = match error {
@@ -170,6 +189,8 @@ struct Plan {
     around: Surroundings,
     events: Arc<ParentEvents>,
     ends_with_checkpoint: bool,
+    /// The job's own choice, `None` if it has none.
+    force_serialization: Option<bool>,
 }
 
 impl Plan {
@@ -276,6 +297,7 @@ impl Plan {
                 ship: edge.ship,
                 consumers: consumer.parallelism,
                 codec: self.codec(edge.id)?,
+                force_serialization: self.force_serialization,
             };
             let taken = by_output.insert(edge.output, (output, consumer.max_parallelism));
             if taken.is_some() {

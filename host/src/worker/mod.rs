@@ -331,7 +331,7 @@ impl Settings {
         Ok(Self {
             exchange: ExchangeOptions {
                 force_serialization: options
-                    .get("exchange.force-serialization")
+                    .get(deploy::FORCE_SERIALIZATION)
                     .is_some_and(|v| v.trim() == "true"),
                 connect_timeout: duration(
                     options,

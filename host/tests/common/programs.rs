@@ -159,6 +159,24 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .map(|n| n)
                 .discard();
         }
+        "capacities" => {
+            // Text with room to spare, which it has no more when it was serialised.
+            if let Some(own) = args.get(1).filter(|own| !own.is_empty()) {
+                env.set_option("exchange.force-serialization", own);
+            }
+            env.sequence(0..1)
+                .map(|_| {
+                    let mut text = String::with_capacity(4_096);
+                    text.push_str("abc");
+                    text
+                })
+                .rebalance()
+                .map(|text| text.capacity() as u64)
+                .collect();
+        }
+        "overflow" => {
+            env.sequence(0..1_000).map(|n| recurse(&[n; 512])).name("deep").discard();
+        }
         "differs" => {
             // A counter of the process, which differs between the first build and a rebuild.
             let first = BUILDS.load(Ordering::SeqCst) % 2 == 1;
@@ -198,4 +216,11 @@ pub fn trivial() -> ProgramEntry {
         env.sequence(0..10).discard();
         Ok::<(), Infallible>(())
     })
+}
+
+/// Calls itself until the stack is full.
+#[expect(unconditional_recursion, reason = "it is to overflow")]
+fn recurse(frame: &[u64; 512]) -> u64 {
+    let next = std::hint::black_box(*frame);
+    recurse(&next).wrapping_add(next[0])
 }

@@ -183,7 +183,7 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
 
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    model::shortened(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
 }
 
 fn finish(

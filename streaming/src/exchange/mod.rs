@@ -78,7 +78,7 @@ pub struct ExchangeOptions {
     /// producers wait. So that no task waits for ever, it may be exceeded by one element per input, paused channel and channel to another
     /// process, by 1 KiB per channel from another process, and by the batches that producers have not sent yet.
     pub network_memory: u64,
-    /// True if batches are encoded and decoded inside the process too, as between processes; for tests. Default false.
+    /// True if batches are encoded and decoded inside the process too, unless the [`OutputEdge`] says otherwise; for tests. Default false.
     pub force_serialization: bool,
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
@@ -137,6 +137,8 @@ pub struct OutputEdge {
     pub consumers: u32,
     /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
+    /// Whether batches are encoded and decoded inside the process too. `None`: as [`ExchangeOptions::force_serialization`] says.
+    pub force_serialization: Option<bool>,
 }
 
 /// The exchange of one task process: it hands batches from producing to consuming subtasks, in the process and over TCP. Clones are cheap
@@ -168,13 +170,11 @@ const RETIRED_MAX: usize = 64;
 impl Hubs {
     fn retire(&mut self, graph: u64) {
         self.hubs.retain(|(of, _), _| *of != graph);
-        if self.retired.contains(&graph) {
-            return;
+        if !self.retired.contains(&graph) {
+            let surplus = (self.retired.len() + 1).saturating_sub(RETIRED_MAX);
+            self.retired.drain(..surplus);
+            self.retired.push_back(graph);
         }
-        if self.retired.len() >= RETIRED_MAX {
-            self.retired.pop_front();
-        }
-        self.retired.push_back(graph);
     }
 }
 
@@ -261,11 +261,12 @@ impl Exchange {
             ShipStrategy::Forward => (me.subtask, 1),
             _ => (0, output.consumers as usize),
         };
+        let forced = output.force_serialization.unwrap_or(self.shared.options.force_serialization);
         Box::new(OutPort {
             task: Arc::clone(task),
             hub,
             codec: output.codec,
-            force_serialization: self.shared.options.force_serialization,
+            force_serialization: forced,
             first_consumer,
             channels: vec![Channel::Unknown; channels],
             refused: Vec::new(),

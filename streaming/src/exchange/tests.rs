@@ -168,7 +168,8 @@ fn input_of(edge: u32, ship: ShipStrategy, producers: &[&Exchange], attempt: u32
 }
 
 fn output(edge: u32, ship: ShipStrategy, consumers: u32) -> OutputEdge {
-    OutputEdge { edge: EdgeId(edge), ship, consumers, codec: Arc::new(Numbers) }
+    let codec = Arc::new(Numbers);
+    OutputEdge { edge: EdgeId(edge), ship, consumers, codec, force_serialization: None }
 }
 
 fn batch(numbers: impl IntoIterator<Item = u64>) -> Element {

@@ -89,7 +89,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// Called once for every timer that is due, with the state of its key, an empty one if the key has none; the timer is gone. A key whose
     /// state is empty afterwards is removed. Records that it emits for a timer of event time get the timer's moment as their event time;
     /// for a timer of processing time they get none. At the end of bounded input all timers of event time fire, and those of processing
-    /// time that are not due are dropped. By default does nothing.
+    /// time that are due by then, before `finish`; the others are dropped. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -137,6 +137,8 @@ where
     due_left: bool,
     /// Timers that were due when they were restored have not all fired: no record comes before.
     restored_due: bool,
+    /// The moment of the clock at which the end of input came: timers that are due by then fire, and no later ones.
+    ended_at: Option<i64>,
     finished: bool,
     /// The bytes that an operator around this one writes into its snapshot, or has found there.
     pub(super) beside: Vec<u8>,
@@ -178,6 +180,7 @@ where
             alarm: Alarm::default(),
             due_left: false,
             restored_due: false,
+            ended_at: None,
             finished: false,
             beside: Vec::new(),
         }
@@ -342,6 +345,10 @@ where
                 return Ok(fired);
             }
             StreamEvent::EndOfInput if !self.finished => {
+                let fired = self.fire_at_end(out, context)?;
+                if fired != Flow::Done {
+                    return Ok(fired);
+                }
                 self.finished = true;
                 self.function.finish(out).map_err(|error| context.user_error(error))?;
             }

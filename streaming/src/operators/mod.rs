@@ -83,7 +83,7 @@ pub(crate) fn text_of(error: &BoxError) -> String {
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    text
+    model::shortened(text)
 }
 
 /// The progress of a control element (watermark, idleness, barrier, end of input) through an operator or the rest of a chain: it

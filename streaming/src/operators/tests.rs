@@ -388,6 +388,55 @@ fn timers_of_the_clock_do_not_fire_into_a_full_output() {
 }
 
 #[test]
+fn timers_of_the_clock_that_are_due_at_the_end_of_input_fire_before_it() {
+    for found_it_full in [true, false] {
+        let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+        let mut link = sleeping(&door, &clock);
+        link.batch(&mut Batch::from(vec![10, 10, 12, 100_000])).unwrap();
+        link.batch(&mut Batch::from(vec![11])).unwrap();
+        door.close(true);
+        // The clock moves to 12 ms and beyond; the wake-up has found the output full, or has not come yet.
+        while clock.now_unix_ms() < 12 {
+            clock.next().unwrap();
+            if found_it_full {
+                ring(&mut link, 0);
+            } else {
+                clock.wake_at(Duration::from_millis(12), 0);
+            }
+        }
+        door.close(false);
+        assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+        assert_eq!(door.came(), [Ok(3), Err(StreamEvent::EndOfInput)], "{found_it_full}");
+        while clock.next().is_some() {
+            ring(&mut link, 0);
+        }
+        assert_eq!(door.came().len(), 2, "nothing fires behind the end");
+    }
+}
+
+#[test]
+fn due_timers_fire_before_finish_when_the_output_is_full_at_the_end_of_input() {
+    let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+    let mut link = sleeping(&door, &clock);
+    link.batch(&mut Batch::from(vec![10, 11, 12])).unwrap();
+    door.close(true);
+    for _ in 0..3 {
+        clock.next().unwrap();
+        ring(&mut link, 0);
+    }
+    assert!(clock.now_unix_ms() >= 12);
+    for _ in 0..10 {
+        assert_ne!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+    }
+    door.close(false);
+    link.resume().unwrap();
+    assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+    let came = door.came();
+    assert_eq!(came.last(), Some(&Err(StreamEvent::EndOfInput)));
+    assert_eq!(came.iter().flatten().sum::<usize>(), 3);
+}
+
+#[test]
 fn the_memory_of_state_and_timers_is_a_metric() {
     let mut test = crate::testing::keyed(|n: &u64| n, Sleeps).open().unwrap();
     let empty = test.metric("stateBytes").unwrap();

@@ -275,9 +275,8 @@ pub fn failure_of(error: &TaskError) -> FailureCause {
         TaskError::Panicked { .. } | TaskError::User { .. } => "UserError",
         other => other.kind(),
     };
-    FailureCause {
-        kind: kind.to_owned(),
-        message: error.to_string(),
-        recoverable: error.is_recoverable(),
+    match error.is_recoverable() {
+        true => FailureCause::recoverable(kind, error.to_string()),
+        false => FailureCause::fatal(kind, error.to_string()),
     }
 }

@@ -1,6 +1,7 @@
 //! Catches panics of user code, with their message and place. No panic may be swallowed: each becomes a `TaskError` or a text
 //! that is reported.
 
+use model::shortened;
 use std::{
     any::Any,
     cell::RefCell,
@@ -17,7 +18,7 @@ thread_local! {
 /// previous hook, so that panics are still printed. An abort, such as that of a stack overflow, cannot be caught.
 ///
 /// # Errors
-/// Returns the panic's message and place, as `message (at file:line:column)`.
+/// Returns the panic's message and place, as `message (at file:line:column)`. A long message is cut, see [`model::shortened`].
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());
@@ -34,10 +35,10 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 
 fn said(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
-        return (*text).to_owned();
+        return shortened(*text);
     }
     match payload.downcast_ref::<String>() {
-        Some(text) => text.clone(),
+        Some(text) => shortened(text.as_str()),
         None => "a panic with a value that is not text".to_owned(),
     }
 }
@@ -70,6 +71,20 @@ mod tests {
         assert!(said.starts_with("boom 7 (at "), "{said}");
         assert!(said.contains("panics.rs:"), "{said}");
         assert_eq!(catch(|| 3), Ok(3));
+    }
+
+    #[test]
+    fn a_panic_or_an_error_with_a_message_of_megabytes_comes_back_shortened() {
+        let long = "ü".repeat(4 << 20);
+        let text = long.clone();
+        // Without the hook: the whole message would be on standard error.
+        for said in [
+            catch(|| -> u8 { panic::resume_unwind(Box::new(text)) }).unwrap_err(),
+            crate::operators::text_of(&long.into()),
+        ] {
+            assert!(said.len() < 20 << 10, "{} bytes", said.len());
+            assert!(said.contains("… (8388608 bytes, shortened)"));
+        }
     }
 
     #[test]

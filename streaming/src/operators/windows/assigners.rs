@@ -223,7 +223,7 @@ tumbling! {
     /// the machine's clock when the operator gets the record.
     ///
     /// A window is fired when the clock has passed its last millisecond, which becomes the event time of the emitted records.
-    /// The end of bounded input fires nothing, as in Flink: records of windows that are not over then are lost.
+    /// The end of bounded input fires no other windows, as in Flink: records of windows that are not over then are lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -239,7 +239,7 @@ tumbling! {
 
 sliding! {
     /// Windows of processing time, one every slide, that may overlap. They are fired as [`TumblingProcessingTimeWindows`] are:
-    /// by the clock, and not at the end of bounded input.
+    /// by the clock, and not by the end of bounded input.
     ///
     /// ```
     /// use std::time::Duration;
@@ -328,7 +328,7 @@ sessions! {
 
 sessions! {
     /// Sessions of processing time: a session ends when the machine's clock shows that its key has had no record for a gap. The
-    /// end of bounded input fires nothing, as in Flink: the records of sessions that are not over then are lost.
+    /// end of bounded input fires no others, as in Flink: the records of sessions that are not over then are lost.
     ///
     /// ```
     /// use std::time::Duration;

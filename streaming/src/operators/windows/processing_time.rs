@@ -16,7 +16,7 @@ use crate::{
 /// The operator that groups the records of each key by windows of processing time, and emits the results of a window once the machine's
 /// clock has passed its end. Event times of the input are ignored; its watermarks fire nothing and go on to the next operators. A clock
 /// that is set back, or is behind the restored state, counts as standing still, so that no record is late. The end of bounded input fires
-/// nothing. Control elements wait until the windows that are being fired are emitted.
+/// the windows that are over by then, and no others. Control elements wait until the windows that are being fired are emitted.
 pub struct ProcessingTimeWindows<S, W> {
     selector: S,
     store: W,
@@ -124,20 +124,29 @@ where
     }
 
     /// Finishes the windows that are being fired before any control element goes on, so that a snapshot never contains half a
-    /// window.
+    /// window. The end of input also fires those that are over by then: after it no wake-up comes any more.
     fn event(
         &mut self,
-        _event: StreamEvent,
+        event: StreamEvent,
         out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         if self.store.waits() {
             return Ok(Flow::Waiting);
         }
-        let Some(until) = self.firing else { return Ok(Flow::Done) };
-        let flow = self.fire::<T>(until, out, context)?;
-        self.wake::<T>(out.is_full(), context);
-        Ok(flow)
+        let begun = self.firing;
+        let over = (event == StreamEvent::EndOfInput).then(|| self.now(context).saturating_sub(1));
+        for until in begun.into_iter().chain(over) {
+            let flow = self.fire::<T>(until, out, context)?;
+            if flow != Flow::Done {
+                self.wake::<T>(out.is_full(), context);
+                return Ok(flow);
+            }
+        }
+        if begun.is_some() {
+            self.wake::<T>(out.is_full(), context);
+        }
+        Ok(Flow::Done)
     }
 
     state_in_store!();

@@ -243,3 +243,37 @@ fn programs_with_windows_of_the_clock_fire_all_but_the_last() {
         }
     }
 }
+
+#[test]
+fn windows_that_are_over_at_the_end_of_input_fire_although_their_wake_up_has_not_come() {
+    for interrupted in [false, true] {
+        for wakes in [false, true] {
+            let clock = Arc::new(Clock::default());
+            clock.set(1_000);
+            let context = OperatorContext::for_tests_with(0, 1, clock.clone());
+            let store = WindowCore::new(ProcessWindow(Show), Slices::new(10, 10, 0), 0);
+            let operator = ProcessingTimeWindows::new(by_first(), store);
+            let reads = clock.1.clone();
+            let mut subtask = Subtask::with_context(operator, context, reads, &[], interrupted);
+            subtask.batch(&[(1, 1, 0), (2, 2, 0), (3, 3, 0)]);
+            clock.set(1_012);
+            subtask.batch(&[(1, 4, 0)]);
+            if wakes {
+                // It begins the first window; the second one is over by the end only.
+                let Subtask { operator, out, context, .. } = &mut subtask;
+                operator.mail(OperatorMail::Timer { ticket: 0 }, out, context).unwrap();
+            }
+            assert_eq!(subtask.event(StreamEvent::Watermark(5)).is_empty(), !wakes);
+            clock.set(1_020);
+            let mut fired = subtask.event(StreamEvent::EndOfInput);
+            fired.sort_unstable();
+            let over = |key, number, start| ((key, start, start + 9, vec![number]), start + 9);
+            let first = [over(1, 1, 1_000), over(2, 2, 1_000), over(3, 3, 1_000)];
+            let expected = if wakes { Vec::new() } else { first.to_vec() };
+            let mut expected: Vec<Shown> =
+                expected.into_iter().chain([over(1, 4, 1_010)]).collect();
+            expected.sort_unstable();
+            assert_eq!(fired, expected, "{interrupted} {wakes}");
+        }
+    }
+}
