@@ -59,7 +59,7 @@ pub struct NotStarted;
 /// Completes when the host can be called, and starts no process and no task. No user code runs before a call asks for it.
 ///
 /// # Errors
-/// Returns [`NotStarted`] if the work lane has ended, which means that the process is ending.
+/// Returns `NotStarted` if the work lane has ended, which means that the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,

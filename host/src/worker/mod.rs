@@ -20,7 +20,7 @@ use gateways::{
 use memory::HostMemory;
 use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, parse_duration};
 use platform::{Credentials, Identity, Platform, PortSpec, Secret, Tls};
-use reports::{ReportingEnded, Reports, report};
+use reports::{ReportingEnded::Orphaned, Reports, report};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -140,10 +140,9 @@ impl Worker {
         .map_err(|e| BuildError::Process(format!("cannot start the deploying thread: {e}")))?;
         let (weak, job_id) = (Arc::downgrade(&tasks), start.job_id);
         handle.spawn(async move {
-            let orphans = weak.clone();
-            if let ReportingEnded::Orphaned(error) = report(reports, weak, parent, job_id).await {
+            if let Orphaned(error) = report(reports, weak.clone(), parent, job_id).await {
                 tracing::error!(%job_id, %error, "the TaskManager no longer accepts task states from this host; the host cancels its tasks");
-                if let Some(tasks) = orphans.upgrade() {
+                if let Some(tasks) = weak.upgrade() {
                     tasks.cancel(|_, _| true);
                 }
             }
