@@ -122,15 +122,17 @@ pub fn check(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. False if
-/// `node` declares no states, or if the two differ in the kinds that have a format of their own (`splits`, `collected`, `watermark`):
-/// a source, for instance, cannot read the state of keys. True if the snapshot declares no states (older versions wrote none).
+/// Returns true if the operator `node` can read the state that was saved under its id, at least to drop a part of it. False if the two
+/// have no state of the same name: types are compared by name, so that nothing says that the bytes are in a format that `node` knows (a
+/// window operator, for instance, cannot read the sums of a `reduce` that had its uid). False also if they differ in the kinds that have
+/// a format of their own (`splits`, `collected`, `watermark`). True if the snapshot declares no states (older versions wrote none).
 pub fn is_readable(node: &GraphNode, saved: &OperatorState) -> bool {
     let whole = |states: &[StateDeclaration]| -> BTreeSet<String> {
         states.iter().filter(|state| state.is_whole()).map(|state| state.kind.clone()).collect()
     };
-    let same = || whole(&saved.states) == whole(&node.states);
-    saved.states.is_empty() || (!node.states.is_empty() && same())
+    let names: BTreeSet<&String> = node.states.iter().map(|state| &state.name).collect();
+    let shares = || saved.states.iter().any(|state| names.contains(&state.name));
+    saved.states.is_empty() || (shares() && whole(&saved.states) == whole(&node.states))
 }
 
 fn check_operator(
@@ -374,6 +376,19 @@ mod tests {
         assert!(is_readable(&graph.nodes[0], saved));
         graph.nodes[0].operator_id.0 += 1;
         assert_eq!(check(&graph, &snapshot, false), Ok(()));
+    }
+
+    #[test]
+    fn an_operator_with_none_of_the_saved_states_begins_without_any() {
+        let (mut graph, snapshot) = saved();
+        let panes = StateDeclaration { name: "window-contents".to_owned(), ..sums("[u8]", "i64") };
+        graph.nodes[0].states = vec![panes.clone()];
+        assert_eq!(complaints(&graph, &snapshot, false).len(), 1);
+        assert_eq!(complaints(&graph, &snapshot, true), Vec::<String>::new());
+        let saved = snapshot.operators.values().next().unwrap();
+        assert!(!is_readable(&graph.nodes[0], saved), "of keys of another type, in another format");
+        graph.nodes[0].states = vec![panes, sums("u64", "i64")];
+        assert!(is_readable(&graph.nodes[0], saved));
     }
 
     #[test]
