@@ -24,8 +24,9 @@ use crate::{
     types::{Key, Reader, Record},
 };
 
-/// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of
-/// its key a record goes to, and which ones end as time passes.
+/// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of its key a
+/// record goes to, and which ones end as time passes. The [`KeyCore`] calls `record` for each record and `look` when the moment comes that
+/// a key is queued for; `write_parts` and `read_parts` at a snapshot and a restore, `give_up` and `next` for windows that were read back.
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     Sized + Send + 'static
 {

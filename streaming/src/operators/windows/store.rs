@@ -8,9 +8,10 @@ use crate::{
     types::Record,
 };
 
-/// The windows of one operator's subtask: takes records, and emits the results of windows when time has passed their end. A
-/// store never reads a clock: its caller passes the time, [`EventTimeWindows`](super::EventTimeWindows) the watermark and
-/// [`ProcessingTimeWindows`](super::ProcessingTimeWindows) the clock's time less 1 ms.
+/// The windows of one operator's subtask: `add` takes records, and `fire` emits the results of windows when time has passed their end;
+/// `open` comes before both, and the other methods serve snapshots and state that is not in memory. A store never reads a clock: its caller
+/// passes the time, [`EventTimeWindows`](super::EventTimeWindows) the watermark and [`ProcessingTimeWindows`](super::ProcessingTimeWindows)
+/// the clock's time less 1 ms.
 pub trait WindowStore<T, S>: Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
