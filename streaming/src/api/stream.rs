@@ -144,7 +144,8 @@ impl<T> Stream<T> {
     }
 
     /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count.
+    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no watermarks and
+    /// is not idle, they have none before that stream ends. Adds no operator.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -411,8 +412,8 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || AssignWatermarks::new(strategy.clone()))
     }
 
-    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`]. It may emit any number of records for each
-    /// record, and more when bounded input ends.
+    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`]. It may emit any number of records for each record,
+    /// and more when bounded input ends. What it keeps in its fields is lost at a restart.
     pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
         self.transform("process", move || Process::new(function.clone()))
     }

@@ -26,7 +26,7 @@ use std::{
 use thiserror::Error;
 use upcalls::{Asked, Flag, Upcalls, World};
 
-/// The reason why a run of a job in the test harness ([`Harness::run`]) failed.
+/// The reason why a run of a job in the test harness ([`Harness::run`]) failed. Failures by [`Harness::fail_after`] are no reason.
 #[derive(Debug, Error)]
 pub enum HarnessError {
     /// A task could not be made, opened or closed, or failed. The run ends, and all tasks are dropped without `close` or `dispose`.

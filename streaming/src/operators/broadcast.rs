@@ -79,7 +79,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
     /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream; can reach neither state of keys nor the
+    /// broadcast state. Answers to requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -128,9 +129,10 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// Called after the last record of both inputs and the timers that fire there; can reach neither state of keys nor the broadcast
+    /// state. May still emit records, without an event time unless it gives them one. Not called if the job is cancelled, fails, or is
+    /// stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in which the subtask had ended. By
+    /// default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -154,7 +156,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
     /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream; does not get the broadcast state. Answers to
+    /// requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

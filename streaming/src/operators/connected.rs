@@ -103,8 +103,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
-    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
+    /// Called once per attempt in each subtask, after the state was restored and before the first record of either stream. Cannot reach
+    /// state of keys. Answers to requests that are made with the context, such as `spawn_io`, do not reach the function. By default does
+    /// nothing.
     ///
     /// # Errors
     /// A returned error fails the task with `TaskError::User`.
@@ -153,9 +154,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// Called after the last record of both inputs and the timers that fire there; cannot reach state of keys. May still emit records,
+    /// without an event time unless it gives them one. Not called if the job is cancelled, fails, or is stopped with a savepoint and not
+    /// drained, nor once more after a restore from a checkpoint in which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -68,8 +68,8 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once per attempt in each subtask, after the state was restored and before the first record. Cannot reach state of keys. By
-    /// default does nothing.
+    /// Called once per attempt in each subtask, after the state was restored and before the first record. Cannot reach
+    /// state of keys. Answers to requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

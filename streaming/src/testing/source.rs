@@ -38,8 +38,9 @@ pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps,
     }
 }
 
-/// The test of a source before it is opened: strategy for watermarks, number of the subtask, options and snapshot to restore; made
-/// by [`source`].
+/// The test of a source before it is opened: strategy for watermarks, number of the subtask, options and snapshot to restore; made by
+/// [`source`]. By default the reader is the only subtask, the job has no options and nothing is restored. The clock begins at 0, and the
+/// folder for temporary files is the empty path, so that files are in the working directory.
 pub struct SourceHarnessBuilder<S: Source, F, G> {
     source: S,
     watermarks: WatermarkStrategy<S::Record, F, G>,
@@ -71,11 +72,12 @@ where
         let Self { source, place, options, restore, .. } = self;
         SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
     }
-    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one.
+    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. `subtask` must
+    /// be less than `of`, which is not checked; the readers of the other subtasks do not exist.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
-    /// Sets an option of the job, which the source's contexts return.
+    /// Sets an option of the job, which the contexts of reader and enumerator return; the last call for a key counts.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
@@ -139,7 +141,9 @@ where
 }
 
 /// The opened test of a source: one reader and the enumerator, between which messages are passed on at once; made by
-/// [`SourceHarnessBuilder::open`].
+/// [`SourceHarnessBuilder::open`]. Nothing is read but in [`SourceHarness::poll`] and [`SourceHarness::run`], and the clock moves only in
+/// [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is done, I/O of the reader included. After an error the
+/// test must not be used again.
 ///
 /// ```
 /// use std::time::Duration;
@@ -188,8 +192,8 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or was sent something by
-    /// the enumerator.
+    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or got a message of the
+    /// enumerator or the result of its I/O after it had read; false if it has ended or waits for the enumerator or a timer.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
@@ -231,8 +235,8 @@ impl<S: Source> SourceHarness<S> {
     pub fn is_idle(&self) -> bool {
         self.output.is_idle()
     }
-    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way. The clock begins at 0 and
-    /// never goes back. The reader is not polled.
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way, with the clock at its time. The clock
+    /// begins at 0 and never goes back: an `ms` in the past does nothing. The reader is not polled.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
