@@ -76,8 +76,8 @@ impl<T> Stream<T> {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
 
-    /// Sets the operator's name in the job graph, in logs and in error messages; by default its kind, such as `flat map`. The name need
-    /// not be unique.
+    /// Sets the operator's name in the job graph, in logs and in error messages; by default its kind with a space for each `_`, such as
+    /// `flat map`. The name need not be unique.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.set("name", |node| node.name = Some(name.into()))
     }
@@ -185,9 +185,10 @@ pub(crate) fn set_on_node(
 }
 
 impl<T: Record> Stream<T> {
-    /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is
-    /// the operator's kind in the job graph, and its name unless the program sets one. What its `snapshot` returns is in checkpoints; give
-    /// the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most needs.
+    /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is the
+    /// operator's kind in the job graph, and with a space for each `_` its name unless the program sets one. What its `snapshot` returns is
+    /// in checkpoints; give the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most
+    /// needs.
     ///
     /// ```
     /// use streaming::{

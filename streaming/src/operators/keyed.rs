@@ -49,7 +49,8 @@ where
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> KeyedFold<T, S, F> {
-    /// Returns the declaration of the fold's keyed state, which is named `fold`.
+    /// Returns the declaration of the fold's keyed state, which is named `fold`, for the job graph. A restore is refused if the type of the
+    /// kept value has changed.
     pub fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("fold")]
     }

@@ -290,8 +290,8 @@ pub trait Operator<In>: Send {
         Ok(false)
     }
     /// Begins to write the operator's state as [`Operator::begin_snapshot`] does, or only what has changed since a complete checkpoint.
-    /// Called instead of it if `execution.checkpointing.incremental` is on and the host stores changes, but not for savepoints nor where the
-    /// barrier asks for a full snapshot. Returns the kind of the snapshot that was begun, `None` if [`Operator::snapshot`] has to be
+    /// Called instead of it if `execution.checkpointing.incremental` is on and the host stores changes, but not for savepoints nor where
+    /// the barrier asks for a full snapshot. Returns the kind of the snapshot that was begun, `None` if [`Operator::snapshot`] has to be
     /// called. By default the snapshot is a full one.
     ///
     /// # Errors

@@ -94,8 +94,8 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
     }
 }
 
-/// Finds the event time of a record. Every closure from a record to milliseconds since 1970 is a timestamp assigner. Another
-/// one is passed to [`WatermarkStrategy::with_timestamp_assigner`].
+/// Finds the event time of a record. Each subtask works on its own clone. Every closure from a record to milliseconds since 1970 is a
+/// timestamp assigner. Another one is passed to [`WatermarkStrategy::with_timestamp_assigner`].
 ///
 /// ```
 /// use streaming::{
