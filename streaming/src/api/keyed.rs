@@ -269,7 +269,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
     }
 
     /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one, without
-    /// the key and without an event time, when the input ends.
+    /// the key and without an event time, when bounded input ends, in no particular order. Emits nothing if the job is cancelled, or
+    /// stopped with a savepoint and not drained.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -278,7 +279,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
     }
 
     /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)`, without an event time, when
-    /// the input ends. The value of a key begins as a clone of `initial`.
+    /// bounded input ends, in no particular order. The value of a key begins as a clone of `initial`. Emits nothing if the job is
+    /// cancelled, or stopped with a savepoint and not drained.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

@@ -442,8 +442,8 @@ impl OperatorContext {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
     /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
-    /// is busy. The request cannot be taken back. A timer that is due after the end of the operator's input is dropped, unless
-    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
+    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input is
+    /// dropped, unless [`Operator::is_committing`](super::Operator::is_committing) is true then.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }

@@ -26,8 +26,8 @@ use std::{
 /// Records that one poll of the reader may emit.
 const BUDGET: usize = 1_024;
 
-/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with the
-/// enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
+/// Prepares the test of a source: one subtask's reader and the enumerator, without a generator of watermarks. No other subtask registers
+/// with the enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
 pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
     SourceHarnessBuilder {
         source,
@@ -88,7 +88,8 @@ where
         Self { restore: Some(snapshot), ..self }
     }
 
-    /// Starts the enumerator, then opens the reader, which registers with it; reads no record.
+    /// Starts the enumerator, then opens the reader, which registers with it unless it is a [`NoEnumerator`](crate::sources::NoEnumerator);
+    /// reads no record.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator, for example when its input is absent.
