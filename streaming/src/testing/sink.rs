@@ -102,7 +102,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores the sink from what [`SinkHarness::barrier`] or [`SinkHarness::savepoint`] returned, with any number of subtasks.
+    /// Restores the sink in [`SinkHarnessBuilder::open`] from what [`SinkHarness::barrier`] or [`SinkHarness::savepoint`] returned, with
+    /// any number of subtasks; the last call counts. Without this call the sink begins without state.
     pub fn restore(self, restore: SinkSnapshot) -> Self {
         Self { restore, ..self }
     }

@@ -228,7 +228,8 @@ impl<S: Source> SourceHarness<S> {
     pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
         self.output.take_records()
     }
-    /// Returns the subtask's newest watermark, in milliseconds since 1970; `None` before the first one.
+    /// Returns the newest watermark that the subtask has emitted, in milliseconds since 1970; `None` before the first one, `i64::MAX` once
+    /// the reader has ended.
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
