@@ -70,8 +70,9 @@ pub struct Outcome {
 }
 
 /// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
-/// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in turn. The clock, which tasks see as Unix time and
-/// for timers, begins in November 2023 and jumps to the next timer when no task has work.
+/// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in rounds, and the number of steps is looked at after
+/// each round, so that what is due at a number of steps may come a few steps later. The clock, which tasks see as Unix time and for timers,
+/// begins in November 2023 and jumps to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,

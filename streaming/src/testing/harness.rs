@@ -326,7 +326,8 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     /// ones. A commit that fails and is to be repeated waits for the clock: see [`OperatorHarness::is_committing`].
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::Output`] if a commit can never succeed.
+    /// Returns the error with which the operator's task would fail: [`TaskError::Output`] if a commit can never succeed,
+    /// [`TaskError::Io`] if it has not succeeded after `sink.committer.retries` (10 by default) repetitions.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()

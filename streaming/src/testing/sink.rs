@@ -245,7 +245,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// where one is to be repeated, the clock of its committer moves, and not those of the writers.
     ///
     /// # Errors
-    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed,
+    /// [`TaskError::Io`] if it has not succeeded after `sink.committer.retries` (10 by default) repetitions.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.notify_complete(checkpoint))?;
         for committer in &mut self.committers {

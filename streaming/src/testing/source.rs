@@ -193,7 +193,7 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or got a message of the
+    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or got an answer of the
     /// enumerator or the result of its I/O after it had read; false if it has ended or waits for the enumerator or a timer.
     ///
     /// # Errors
