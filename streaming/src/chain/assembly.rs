@@ -127,7 +127,8 @@ impl Assembly {
     }
 
     /// Removes and returns the output port of the edge from the operator `from` to the operator `to`, which reads it as its read number
-    /// `read`, with the number of the consumer's key groups; `None` if the consumer is in this chain or the port was taken before.
+    /// `read`, with the number of the consumer's key groups; `None` if the consumer is in this chain, the port was taken before, or the
+    /// graph has no such edge.
     pub fn take_output(
         &mut self,
         from: NodeId,

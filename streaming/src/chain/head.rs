@@ -25,7 +25,9 @@ pub struct PassedBarrier {
 }
 
 /// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs ([`InputHead`]). It
-/// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread.
+/// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread: `open` first; then, between steps, mail,
+/// triggers and notifications, and for each step `flush`, `resume` and, if no record is left of an interrupted step, `step`; at last
+/// `close` or `dispose`. After an error only `dispose` is called.
 pub trait Head: Send {
     /// Opens the operators, last one first, then the head itself.
     ///

@@ -10,7 +10,8 @@ use crate::{
 use std::marker::PhantomData;
 
 /// Distributes the records of a batch to buffers, one per channel, each for one consuming subtask. [`EdgeWriter`](super::EdgeWriter) calls
-/// it, if the edge has at least two channels, and sends the buffers.
+/// it on the task's thread, if the edge has at least two channels, and sends the buffers: those that it reports as ready at once, the
+/// others later. A partitioner may keep state between calls, which no checkpoint contains.
 pub trait Partitioner<T>: Send {
     /// Moves every record, with its event time, into a buffer and leaves the batch empty. A partitioner that calls a function of the
     /// program returns when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each

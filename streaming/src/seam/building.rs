@@ -40,7 +40,8 @@ pub struct BuildInputs {
     pub program_size: u64,
 }
 
-/// The reason why a program could not be built.
+/// The reason for which [`build`](crate::build) returns no job: a mistake of the program or of its arguments, or a request for help, which
+/// is no failure ([`BuildProgramError::Usage`] with `help`). The same inputs give the same error again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BuildProgramError {
     /// The program rejected its arguments, or help or the version was requested; help also of a program with several jobs of which none
@@ -117,7 +118,8 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
+/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices; each process
+/// that runs subtasks builds the job for itself, and its subtasks of a vertex come from that one factory, one call at a time.
 pub trait SubtaskFactory: Send {
     /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called once per execution
     /// attempt, on the task's thread; runs user code.

@@ -203,11 +203,11 @@ pub trait EdgeCodec: Send + Sync {
 pub trait OutputPort: Send {
     /// Returns the number of consuming subtasks: the consumer's parallelism, or 1 on a forward edge, that of the same subtask index.
     fn channels(&self) -> usize;
-    /// Sends one element to the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
+    /// Queues one element for the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
     ///
     /// # Errors
-    /// Returns the element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is
-    /// woken when the channel may take one. It also comes back if it cannot be encoded or the attempt is superseded: the task has failed.
+    /// Returns the element itself if the channel takes none now: its consumer is not there yet, was stopped, or has too much waiting. The
+    /// task is woken when it may take one. It also comes back if it cannot be encoded or the attempt is superseded: the task has failed.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
@@ -469,8 +469,8 @@ pub struct SubtaskContext {
     pub interrupt: Interrupt,
 }
 
-/// One subtask of a chain, which the task's thread drives: `open`, then steps and mail, then `close` or `dispose`. Only one thread at a
-/// time calls it.
+/// One subtask of a chain. The task's thread calls `open`, then mail and steps in turn until a step is `Finished`, then `close`. After an
+/// error, or if the task is stopped, it calls `dispose` instead, before which only `Mail::Cancel` may come. One thread at a time calls it.
 pub trait Subtask: Send {
     /// Opens the operators: restores their state, for which it may block, and calls the user's `open`. Called once, before all else.
     ///

@@ -21,7 +21,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000` and
-    /// so on. The whole output appears when the job has finished and replaces an earlier result in one step. The build fails if the job
+    /// so on. The whole output appears when the job has finished and replaces an earlier result in one step; on a file system that cannot
+    /// exchange two names, `path` is absent for a moment if the old or the new result is a folder. The build fails if the job
     /// has an unbounded source, if `path` is relative outside embedded mode, or if it is a URI of another scheme than `file`. The job
     /// fails if `path` is a folder with other files than `part-…`, and at its start if the TaskManagers do not share the folder of
     /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.

@@ -174,7 +174,8 @@ pub trait Sink<T>: Send + 'static {
 /// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that was
 /// restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too. The
 /// committables of one checkpoint are committed concurrently, at most 64 at a time; all commits of a checkpoint are done before those
-/// of the next one begin.
+/// of the next one begin. A commit that fails with [`CommitError::Retry`] is repeated, and later checkpoints wait for it; one that fails
+/// with [`CommitError::Failed`] fails the job. Records are processed meanwhile, except after a restore.
 pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
@@ -205,7 +206,8 @@ pub trait Committer<C>: Send + Sync + 'static {
 /// task of its own with parallelism 1. It gets the committables from the writers: if the sink has a [`Committer`] too, the two
 /// commit independently of each other.
 ///
-/// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest.
+/// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest. Errors are those of a
+/// [`Committer`]: `Retry` repeats the whole commit, `Failed` fails the job.
 pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]

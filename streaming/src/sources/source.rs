@@ -9,8 +9,8 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Says whether a source ends by itself. A job is bounded if all its sources are: only then may it use `write_text`, and `collect` shows
-/// its results at the end.
+/// Says whether a source ends by itself; [`Source::boundedness`] returns it when the graph is built. A job is bounded if all its sources
+/// are: only then may it use `write_text`, and `collect` shows its results at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
@@ -244,6 +244,10 @@ pub trait Source: Send + 'static {
 /// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
 /// and a subtask can get splits that it has not asked for.
 ///
+/// [`Source::create_enumerator`] makes the enumerator; `start` is called next, then `add_reader` for each subtask when its reader has
+/// started, and the other methods as requests, events and checkpoints come; `close` is the last call. An error of `start` fails the job for
+/// good; an error of another method fails the source, and the restart strategy decides what follows.
+///
 /// # Failures
 /// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
 /// complete checkpoint, with all operators that are connected to them. The enumerator is closed; a new one is created with
@@ -322,7 +326,9 @@ pub trait SplitEnumerator: Send + 'static {
 }
 
 /// Reads splits in one subtask, on the task's thread. After a restore `add_splits` comes first, with the splits of the snapshot (even if
-/// there are none); then, and without a restore at once, `start`, and after it everything else. No method may block: pass work that waits to [`ReaderContext::spawn_io`].
+/// there are none); then, and without a restore at once, `start`, and after it everything else, `close` last. If the subtask had read
+/// everything in the restored checkpoint, `no_more_splits` comes in place of `start`, and the reader is never polled. No method may block:
+/// pass work that waits to [`ReaderContext::spawn_io`]. An error that a method returns fails the task.
 pub trait SourceReader: Send + 'static {
     /// The type of the records that the reader emits.
     type Record: Record;

@@ -4,7 +4,7 @@ use super::Record;
 use std::io::Write;
 
 /// A record that can be written as one line of text, as the sinks of text files and of printed results do. The parts of a tuple are
-/// separated by tabs, bytes are written as they are, and `None` is an empty text.
+/// separated by tabs, bytes are written as they are, `None` is an empty text, and numbers, `bool` and `char` are as `Display` shows them.
 ///
 /// ```
 /// use streaming::types::ToLine;
