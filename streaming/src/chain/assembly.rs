@@ -19,7 +19,8 @@ pub struct NodeInfo {
     pub name: String,
 }
 
-/// The data of a chain (the operators of one vertex) from the job graph; the same for all subtasks of the vertex.
+/// The data of a chain (the operators of one vertex) from the job graph; the same for all subtasks of the vertex, whose factory keeps it
+/// and makes an [`Assembly`] with it for each attempt.
 #[derive(Debug, Clone)]
 pub struct ChainInfo {
     /// The job's id.

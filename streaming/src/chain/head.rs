@@ -13,8 +13,8 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written, or gives it
-/// up if the checkpoint was aborted meanwhile.
+/// A barrier that all operators of a chain have handled, as [`Head::passed_barriers`] gives it to the task. The task acknowledges its
+/// checkpoint when the snapshots are written, or gives it up if the checkpoint was aborted meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
     /// The barrier, which came through the inputs or, at a source, by a trigger.

@@ -465,7 +465,7 @@ pub struct SubtaskContext {
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
-    /// The flag that ends a step early: raised for mail but timers, to stop, and during a step of 50 ms or more.
+    /// The flag that ends a step early: raised for mail but timers, to stop, and in a long step (50 ms; less with a short buffer timeout).
     pub interrupt: Interrupt,
 }
 

@@ -63,7 +63,7 @@ impl<T: Record> Stream<T> {
 
     /// Emits one record when the input ends, for all subtasks together: the number of records and the sum of their hashes, which wraps at
     /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from
-    /// a checkpoint only the records since then count.
+    /// a checkpoint only the records since then count. Nothing is emitted if the job is cancelled, fails, or is stopped without draining.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()

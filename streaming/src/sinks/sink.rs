@@ -13,6 +13,9 @@ use thiserror::Error;
 /// A sink with two-phase commit: it creates the writer and the committer of each subtask, and the global committer. Where one of
 /// the committers is not needed, its type is [`NoCommitter`](super::NoCommitter).
 ///
+/// Each process has one sink, which the program's build makes. Its `create_…` methods are called on the tasks' threads, one at a time,
+/// each time that a task starts; an error of theirs fails the task.
+///
 /// A sink for records of every type (`impl<T: Record> Sink<T> for Files`) must not implement `Clone`, else the compiler takes it
 /// for a [`SinkWriter`](super::SinkWriter) that is a sink by itself.
 ///
@@ -271,8 +274,8 @@ impl<C> CommitRequest<C> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most
-    /// `sink.committer.retries` times (10 by default); then the task fails. Returned by `keep` or `check`, it fails the task at once. The
-    /// restart strategy decides what follows.
+    /// `sink.committer.retries` times (10 by default; with 0 never); then the task fails. Returned by `keep` or `check`, it fails the task
+    /// at once. The restart strategy decides what follows.
     #[error("{0}")]
     Retry(String),
     /// The commit can never succeed: the job fails with this text, and is not restarted. Returned by `keep`, it fails the task as `Retry`

@@ -96,8 +96,9 @@ pub trait SinkWriter<T>: Send + 'static {
     fn is_flushing(&self) -> bool {
         false
     }
-    /// Releases the writer's resources. Called once when the task is over, whether it finished, failed or was cancelled. What
-    /// was prepared for a commit must stay; what was not will be written again and may be deleted.
+    /// Releases the writer's resources. Called once when the task is over, whether it finished, failed or was cancelled, also if `open` has
+    /// failed, but not if the process is killed. What was prepared for a commit must stay; what was not will be written again and may be
+    /// deleted.
     fn close(&mut self) {}
 }
 

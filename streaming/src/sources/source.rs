@@ -306,7 +306,8 @@ pub trait SplitEnumerator: Send + 'static {
         Ok(())
     }
     /// Returns the state from which a restored enumerator continues: the splits not yet assigned, and how much of the input was
-    /// discovered. Called before any subtask takes its snapshot of the checkpoint.
+    /// discovered. Called before any subtask takes its snapshot of the checkpoint. Splits and events that are sent to a reader after this
+    /// call reach it only when it has taken its own snapshot, or the checkpoint has ended.
     ///
     /// # Errors
     /// A returned error fails the checkpoint and the source: the restart strategy decides what follows; where none is configured, the job
@@ -409,7 +410,7 @@ pub trait SourceReader: Send + 'static {
         Ok(())
     }
     /// Releases the reader's resources. Called when the task is over, whether it finished, failed or was cancelled, and also if
-    /// [`SourceReader::start`] was never reached; must be harmless when called twice.
+    /// [`SourceReader::start`] was never reached, but not if the process is killed; must be harmless when called twice.
     fn close(&mut self) {}
 }
 

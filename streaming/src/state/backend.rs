@@ -101,7 +101,7 @@ pub enum Place<T, F> {
 pub trait Taken<K, V> {
     /// Returns the stored key and its state; the caller may change the state in place.
     fn entry(&mut self) -> (&K, &mut V);
-    /// Removes the key and its state from the backend.
+    /// Removes the key and its state from the backend; a snapshot that is being written keeps them.
     fn remove(self);
 }
 

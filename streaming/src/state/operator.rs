@@ -18,7 +18,8 @@ use std::{
 const VERSION: u8 = 1;
 
 /// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by
-/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) uses it.
+/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) and the writer of a sink use it.
+/// After a restore with another parallelism the values of each list are dealt out to the subtasks, and each gets those of all union lists.
 ///
 /// ```
 /// use streaming::state::{ListState, OperatorState, State, UnionListState};

@@ -91,7 +91,7 @@ tuples! {
 }
 
 /// A type of record that the sources of text lines can produce, one record from each line. Implemented for `Vec<u8>` (the line's bytes)
-/// and `String` (its text, which must be UTF-8).
+/// and `String` (its text, which must be UTF-8); the constructors of the built-in sources are for these two types only.
 pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///
