@@ -102,11 +102,12 @@ pub trait Head: Send {
 }
 
 /// A function that converts a batch of an input into records of the type that the chain's operators take. It returns a batch of another
-/// type unchanged as the error.
+/// type unchanged as the error. The batch's watermark is dropped, because the caller has read it before.
 pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 
-/// The head of a chain that reads inputs, aligns their watermarks and barriers, and hands their records, converted to one type, to the
-/// chain.
+/// The head of a chain that reads inputs in turn, aligns their watermarks and barriers, and hands their records, converted to one type, to
+/// the chain. A batch of another record type fails the task with [`TaskError::Codec`], an input that finishes without its end of input with
+/// [`TaskError::Deployment`].
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
     /// The conversion of each port's batches.

@@ -49,8 +49,8 @@ pub struct HashByKey<S> {
 }
 
 impl<S> HashByKey<S> {
-    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups. `selector` returns a record's
-    /// key.
+    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups, those of the consuming operator.
+    /// `selector` returns a record's key, and is called once for each record; it must return the same key for a record each time.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)
@@ -183,7 +183,8 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
     }
 }
 
-/// A partitioner that sends every record to all channels.
+/// A partitioner that sends every record to all channels: it puts them into the first buffer, of which the edge's writer sends a copy on
+/// each channel.
 #[derive(Debug)]
 pub struct Broadcast;
 

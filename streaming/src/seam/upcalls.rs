@@ -53,7 +53,7 @@ pub trait TaskUpcalls: Send + Sync {
         false
     }
     /// Makes the host drop or delete the chunks that [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; the task
-    /// does not acknowledge it. Does nothing by default.
+    /// does not acknowledge it. Returns at once. Also called if no chunk was handed over. Does nothing by default.
     fn give_up(&self, _checkpoint: u64) {}
     /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there. False by default.
     fn is_woken(&self) -> bool {

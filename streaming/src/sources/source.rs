@@ -345,8 +345,9 @@ pub trait SourceReader: Send + 'static {
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is at most 1,024, and
-    /// less for large records. The result says when the reader is polled again.
+    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is from 1 to 1,024: less
+    /// for large records and slow consumers, and 1 with a buffer timeout of 0. The result says when the reader is polled again. Not called
+    /// while the rest of the chain takes no records.
     ///
     /// # Errors
     /// A returned error fails the task.
