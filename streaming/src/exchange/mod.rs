@@ -202,8 +202,8 @@ impl Exchange {
         &self.shared.memory
     }
 
-    /// Ends an execution graph (a deployment of the job, by its id): drops its edges' tables and refuses later requests of its consumers in
-    /// other processes: their tasks fail with `DataRequestRefused`. The last 64 ended graphs are remembered for that. Open ports go on.
+    /// Ends an execution graph (the job's run under one JobMaster, by its id): drops its edges' tables and refuses later requests of remote
+    /// consumers: their tasks fail with `DataRequestRefused`. The last 64 ended graphs are remembered for that. Open ports go on.
     pub fn retire(&self, graph: u64) {
         lock(&self.shared.hubs).retire(graph);
     }

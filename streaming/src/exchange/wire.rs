@@ -126,13 +126,13 @@ pub struct Request {
     /// Number of the link that the request opens, chosen by the consumer's side; unique among its requests on the connection. All other
     /// frames about this request carry it.
     pub link: u32,
-    /// Id of the execution graph, one deployment of the job, to which the subtasks belong.
+    /// Id of the execution graph, the job's run under one JobMaster, to which the subtasks belong. Restarts of subtasks do not change it.
     pub graph: u64,
     /// Id of the edge in the job graph.
     pub edge: u32,
     /// Index of the consuming subtask.
     pub consumer: u32,
-    /// Attempt of the consuming subtask.
+    /// Number of the consuming subtask's attempt, from 0, which grows with each restart in the execution graph.
     pub attempt: u32,
     /// Time in milliseconds for which producers that have not started are waited for; 0 means for ever.
     pub wait_ms: u32,

@@ -35,7 +35,7 @@ use thiserror::Error;
 /// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
-    /// Id of the checkpoint or savepoint; a later one of the job has a greater id.
+    /// Number of the checkpoint or savepoint; grows under one JobMaster. The next one may reuse numbers above the last complete checkpoint.
     pub checkpoint: u64,
     /// Time at which the checkpoint was triggered, by the JobManager's clock, in milliseconds since 1970.
     pub triggered_ms: u64,
@@ -412,7 +412,7 @@ pub struct TaskCounters {
     pub records_out: AtomicU64,
     /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process; 32 more for each batch or event.
     pub bytes_in: AtomicU64,
-    /// Bytes sent to outputs, counted like `bytes_in`.
+    /// Bytes sent to outputs, counted like `bytes_in`, for each channel that a batch or event goes to.
     pub bytes_out: AtomicU64,
     /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 before, or without an output.
     pub watermark_ms: AtomicU64,
