@@ -25,8 +25,8 @@ enum Left<T> {
 /// A reader of splits emits through [`ReaderOutput::split`], so that each split has a watermark generator of its own. Records
 /// emitted without a split count as those of one more split.
 ///
-/// No method blocks or returns an error: what the rest of the chain does not take yet is kept in memory, without a bound, so that a reader
-/// keeps to the number of records that it is asked for; an error of the chain fails the task after the reader's call has returned.
+/// No method blocks or returns an error. What the rest of the chain does not take yet is kept in memory, without a bound: a reader must not
+/// emit many more records than it is asked for. An error of the chain fails the task after the reader's call has returned.
 pub struct ReaderOutput<T> {
     out: Collector<T>,
     times: Option<Box<dyn SplitTimes<T>>>,

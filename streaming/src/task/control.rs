@@ -137,8 +137,8 @@ impl TaskControl {
     }
 
     /// Cancels the task: it becomes CANCELING at once, also if it was failed from outside before, and CANCELED when its code has
-    /// returned. Returns at once; interrupts the running step and reports to the observer. Does nothing if the task has ended or is
-    /// CANCELING already.
+    /// returned, even if the code has done all its work by then. Returns at once; interrupts the running step, and calls the observer's
+    /// `changed` and, the first time that the task is stopped, its `stopping`. Does nothing if the task has ended or is CANCELING already.
     pub fn cancel(self: &Arc<Self>) {
         {
             let mut state = lock(&self.state);
@@ -166,8 +166,9 @@ impl TaskControl {
     }
 
     /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end. Returns at once; interrupts the running step. The task's state stays what it is, and none is
-    /// reported, until its code has returned. Does nothing if the task has ended, is CANCELING, or was failed before.
+    /// if it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
+    /// calls the observer's `stopping`. The task's state stays what it is, and none is reported, until its code has returned. Does nothing
+    /// if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);

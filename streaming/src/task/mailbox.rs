@@ -55,7 +55,8 @@ impl Mailbox {
         Self { signal, ..Self::default() }
     }
 
-    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks.
+    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks. Returns before the mail is taken;
+    /// after the task's end nobody takes it.
     ///
     /// # Errors
     /// Fails with [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.
