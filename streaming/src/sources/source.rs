@@ -36,8 +36,9 @@ pub enum ReadProgress {
     /// No input is available: the reader is polled again after an event that it asked its context for (a timer, I/O, splits, an
     /// event of the enumerator), or earlier.
     Waiting,
-    /// All input was read and no split follows: the subtask emits the final watermark and the end of input, and finishes; in a job with
-    /// checkpoints it first waits for the final one. The reader is not polled again, but `snapshot_state` is still called.
+    /// All input was read and no split follows: the subtask emits the final watermark and the end of input, and finishes. In a job with
+    /// periodic checkpoints, with sinks that commit, or with an unbounded source, it first waits for the final checkpoint. The reader is
+    /// not polled again, but `snapshot_state` is still called.
     Ended,
 }
 
