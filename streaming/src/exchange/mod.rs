@@ -209,7 +209,7 @@ impl Exchange {
     }
 
     /// Ends all connections and stops accepting new ones. Tasks that use a connection fail with `DataConnectionLost`; channels inside
-    /// the process go on.
+    /// the process go on. An input that is opened afterwards still dials its producers' processes.
     pub fn shutdown(&self) {
         self.shared.peers.shutdown();
     }

@@ -67,7 +67,8 @@ pub trait OperatorStateField: StateField {
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
-/// The index of a subtask and the number of subtasks: which part of redistributed state the subtask gets.
+/// The index of a subtask and the number of subtasks after a restore: which part of redistributed state the subtask gets. An operator
+/// makes it from its context for [`read_operator_state`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     subtask: usize,
