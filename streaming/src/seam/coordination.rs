@@ -22,7 +22,7 @@ pub struct CoordinatorContext {
 }
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
-/// says; where none is configured, the job fails. The host ignores a report of a coordinator that was created anew meanwhile. The default
+/// says; where none is configured, the job fails. A report of a coordinator that was created anew meanwhile is ignored. The default
 /// callback ignores all failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
