@@ -297,7 +297,8 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// The reason why a savepoint was refused or has failed.
+/// The reason why a savepoint or checkpoint that [`TakeSavepoint`] asked for was refused, before anything was begun, or has failed
+/// ([`Failed`](Self::Failed)).
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
     /// The request names no directory, nor does the configuration (`execution.checkpointing.savepoint-dir`); nothing
@@ -310,8 +311,9 @@ pub enum SavepointError {
     /// text says which. Nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint now: it or one of its tasks does not run, it is about to finish, a stop waits already, 16 savepoints
-    /// wait, or it never takes checkpoints (bounded input, no interval, no sinks that commit). Nothing was begun.
+    /// The job takes no savepoint: not now, because it or one of its tasks does not run, it is about to finish, a stop waits already, or
+    /// 16 savepoints wait; or never, because it takes no checkpoints at all (bounded input, no interval, no sinks that commit). The text
+    /// says which. Nothing was begun.
     #[error("{0}")]
     Refused(String),
     /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer

@@ -69,7 +69,7 @@ pub struct JobMasterAddress {
 /// repeated report changes nothing. The JobMaster repeats the call until it is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// Leadership of the JobMaster that reports; a report of one that does not lead any more is ignored.
+    /// Leadership of the JobMaster that reports; a report of one that does not lead any more is answered the same, but ignored.
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
@@ -158,7 +158,8 @@ pub struct LaunchHost {
     pub program: Option<model::BlobKey>,
 }
 
-/// The address of a running program host, by which its gateway is made.
+/// The address of a running program host, by which its gateway is made: the answer to [`LaunchHost`] and [`FindHost`]. Valid for this run
+/// of the host only: a later host of the job has another session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.

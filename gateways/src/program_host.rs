@@ -103,8 +103,9 @@ pub enum BuildError {
 
 /// TaskExecutor → program host: the host prepares for tasks: binds its data port and divides its memory. Answered with the data
 /// address. Refused with [`BuildError`] if no port of `data_ports` can be bound, a thread can't be started, an option or
-/// certificate is wrong, the host serves another job, or an earlier call is still being carried out. A repeated call for the same
-/// job only changes the host's share of the memory, because the number of its slots has changed.
+/// certificate is wrong, the host serves another job, or an earlier call is still being carried out; after a refusal the call may be
+/// repeated. A call for the same job after a success only changes the host's share of the memory, because the number of its slots has
+/// changed; its other fields are ignored.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -227,9 +228,10 @@ pub struct CoordinatorsCheckpointEnded {
 }
 
 /// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
-/// the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all
-/// have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs; [`BuildError::Program`] if one
-/// can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails or a thread can't be started.
+/// the JobManager). Former coordinators of these operators are dropped; all are, if another JobMaster started them or the host has to
+/// build the graph first. Answered once all have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs;
+/// [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails, a
+/// thread can't be started, or 4,096 requests wait in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs

@@ -247,15 +247,17 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started there. Slots in use
-/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on. Blocks are not stored:
-/// the next leading ResourceManager knows none.
+/// REST → ResourceManager: blocks a node for a time: jobs get no new slots of its TaskManagers, and no TaskManager is started there. Slots
+/// in use stay. An existing block of the node that ends later stays, with its cause; one that ends earlier is replaced. The answer is the
+/// block that holds from now on. A node without TaskManagers may be blocked. Blocks are not stored: the next leading ResourceManager knows
+/// none. Refused with [`BlockNodeError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
     /// refused with [`BlockNodeError::InvalidName`].
     pub host: String,
-    /// Duration of the block in milliseconds, from the arrival of the request on; without an upper bound.
+    /// Duration of the block in milliseconds, from the arrival of the request on (monotonic clock); without an upper bound. 0 ends the
+    /// block at the ResourceManager's next check.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
@@ -267,7 +269,7 @@ pub struct BlockNode {
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
-    /// Milliseconds from the answer until the block ends.
+    /// Milliseconds from the answer until the block ends; 0 if its time is over and the next check removes it.
     pub remaining_ms: u64,
     /// The reason that was given for the block, for people.
     pub cause: String,
@@ -296,7 +298,7 @@ pub struct UnblockNode {
 }
 
 /// REST → ResourceManager: asks for all blocked nodes; the answer lists them by name. Nodes that are only avoided for a
-/// time, because TaskManagers failed to start there, are not among them.
+/// time, because TaskManagers failed to start there, are not among them. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
@@ -327,7 +329,8 @@ pub struct DeregisterError {
     pub cause: String,
 }
 
-/// The outcome of an application, as the external resource system is told.
+/// The outcome of an application, as [`DeregisterApplication`] tells it to the external resource system (YARN, Kubernetes); without one
+/// it has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
     /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.

@@ -153,6 +153,7 @@ pub struct SlotOverview {
 }
 
 /// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for each slot that is
-/// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (a request
-/// failed without an answer) are in neither.
+/// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (the last
+/// request failed, or was refused for another reason than that the slot is occupied) are in neither until a report or a freed slot
+/// tells more.
 pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

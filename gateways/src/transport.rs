@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// Pause after the system refused to hand over a connection (out of descriptors, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A handle to the stream to a peer that `RpcService::adopt` was given. Clones name the same stream; dropping them
-/// leaves it open.
+/// A handle to the stream to a peer, as `RpcService::adopt` returns it: waits for the stream's end, or closes it. Clones name the same
+/// stream; dropping them leaves it open.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
     ended: CancellationToken,
