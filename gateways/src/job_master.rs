@@ -100,15 +100,15 @@ pub struct OfferSlots {
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
     /// with other hosts. If it differs from that of an accepted slot that is offered again, the host was replaced: the slot's tasks
-    /// fail.
+    /// fail, and the slot stays accepted.
     pub data_address: NodeAddress,
 }
 
 /// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task (or one that was cancelled
 /// without the JobMaster's wish) the restart strategy decides whether its region (the tasks that restart together) is started again or the
-/// job fails; when all have finished, the job ends, once its coordinators have published its results. Answered with the attempts that the
-/// JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated report changes nothing. Refused with
-/// [`JobMasterError::NotRegistered`] from another incarnation.
+/// job fails; one that has finished while it was to be cancelled counts as cancelled. When all have finished, the job ends, once its
+/// coordinators have published its results. Answered with the attempts that the JobMaster does not know and that have not ended: the
+/// TaskExecutor ends them. A repeated report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Resource id of the TaskExecutor that runs the tasks: the id of its process.
@@ -250,8 +250,8 @@ pub enum CoordinationError {
 }
 
 /// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has
-/// failed outside of a call. The region that it belongs to, the tasks that restart together, fails over. A report about
-/// an earlier start changes nothing, so the call may be repeated.
+/// failed outside of a call. The region that it belongs to (the tasks that restart together) fails over; while results are being
+/// published, all regions with coordinators do. A report about an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
@@ -278,8 +278,8 @@ pub struct CheckpointAnswer {
 }
 
 /// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job
-/// has ended. A job that is ending already is not changed; one whose coordinators are publishing its results is
-/// cancelled only if that fails.
+/// has ended. The checkpoint under way and waiting savepoints fail. A job that is ending already, or has ended, is not changed; one whose
+/// coordinators are publishing its results is cancelled only if that fails. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
