@@ -21,10 +21,11 @@ use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A gateway to one endpoint in one leader session (one leadership of the called component): makes its calls, inside
-/// the process or over the network. An endpoint in another session refuses them with `FabricError::Fenced`. Cheap to
-/// clone. Keeps its [`RpcService`](crate::RpcService) alive. A clone of a gateway without a trace of its own is bound to the trace
-/// that is current when it is cloned.
+/// A gateway to one endpoint in one leader session (one leadership of the called component), made by
+/// [`RpcService::gateway`](crate::RpcService::gateway): makes its calls, inside the process or over the network. `ask` waits for the
+/// answer, `tell` for nothing, and `insist` repeats the call until it is answered. An endpoint in another session refuses them with
+/// `FabricError::Fenced`. Cheap to clone. Keeps its [`RpcService`](crate::RpcService) alive. A clone of a gateway without a trace of its
+/// own is bound to the trace that is current when it is cloned.
 #[derive(derive_more::Debug)]
 #[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {

@@ -349,7 +349,7 @@ pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
     /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its
-    /// SlotManager.
+    /// SlotManager, each with the message of its name: the workers that are missing, and an idle one that is to go.
     pub enum ResourceManagerFact {
         DeclareNeededWorkers,
         ReleaseIdleWorker,

@@ -24,7 +24,8 @@ pub type TakeFacts = Facts<SlotManagerFact>;
 
 facts! {
     /// The facts (messages that must arrive exactly once and in order) that the SlotManager receives from its
-    /// ResourceManager.
+    /// ResourceManager, each with the message of its name: TaskExecutors that come and go, their slots, the requirements
+    /// of jobs and their ends, blocked nodes, and TaskManagers that can never be provided.
     pub enum SlotManagerFact {
         AddTaskExecutor,
         RemoveTaskExecutor,
@@ -142,8 +143,8 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`. TaskExecutors without a first report are not
-/// in it.
+/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`, from which the ResourceManager answers REST.
+/// TaskExecutors without a first report are not in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
     /// Sums of slots and TaskExecutors over all TaskExecutors.

@@ -6,7 +6,8 @@ use crate::{
     handshake::{self, Channel, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Both
+/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Made
+/// of borrowed parts by the RPC service and the data plane for each connection, on which `dial` or `accept` is then called once. Both
 /// sides of a connection must prove themselves, the one that dials and the one that accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {

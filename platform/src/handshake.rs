@@ -187,7 +187,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A greeting as it is on the wire: the first message of each side in the handshake.
+/// The first message of each side in a handshake, as it is on the wire; made and read by [`connect`], [`accept`] and [`introduce`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// The side that sends this greeting; a greeting of the wrong side is refused.
