@@ -75,12 +75,14 @@ pub struct PlanProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// The reason why a submission was refused: this request runs no job. A [`SubmitJob`] is not refused with `Build`, `NoRoom` or `Usage`; a
-/// [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after [`Storage`](Self::Storage) and
-/// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
+/// The reason why [`SubmitJob`], [`SubmitProgram`] or [`PlanProgram`] was refused: this request runs no job. A [`SubmitJob`] is not refused
+/// with `Build`, `NoRoom` or `Usage`; a [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after
+/// [`Storage`](Self::Storage) and [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then
+/// runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
-    /// A job of that id is being built, stored or recovered, or it runs, or its end is not recorded yet.
+    /// A job of that id is being built, stored or recovered, or it runs, or its end is not recorded yet; or an earlier leader has stored
+    /// one without this Dispatcher's knowledge, which takes that job over now.
     #[error("job {job} is running already")]
     DuplicateRunning {
         /// Id of the job.
@@ -126,7 +128,8 @@ pub enum SubmitError {
         help: bool,
     },
     /// The graph is malformed (no vertices, above the limits of [`JobGraph`], duplicate ids, a parallelism out of its range, vertices or
-    /// edges that do not fit together), or an option of the job is unknown or invalid; the text says how.
+    /// edges that do not fit together), or an option of the job is unknown or invalid, or a program has built the graph for another job
+    /// id; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names: that cannot be read, is a checkpoint of a job with the same id, was claimed by

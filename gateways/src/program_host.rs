@@ -216,7 +216,8 @@ pub struct SnapshotCoordinators {
 }
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
-/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none.
+/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none. A
+/// coordinator that fails on it reports [`CoordinatorFailed`](crate::job_master::CoordinatorFailed).
 /// `CoordinationError::Unavailable` if the host has built no graph and started no coordinator, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {

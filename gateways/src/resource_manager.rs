@@ -171,7 +171,8 @@ pub struct DeclareRequiredResources {
     /// The program that a TaskExecutor's host of this job runs; a TaskExecutor fetches it with the job's first slot.
     /// `None`: the TaskManager is the program itself (embedded mode).
     pub program: Option<BlobKey>,
-    /// Numbers of slots that are needed by profile, held ones included; empty: none is needed any more.
+    /// Numbers of slots that are needed by profile, held ones included; empty, or all 0: none is needed any more. Slots that the job holds
+    /// beyond them stay until it frees them.
     pub requirements: Vec<ResourceRequirement>,
 }
 

@@ -12,10 +12,10 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
-/// A kind of work, by which tasks are placed on threads. In production each lane has its thread, started with its first
-/// task (`Heartbeat` and `Io` share one). All threads of a platform end, and drop the tasks that are left, once every clone of
-/// the platform and every handle of its lanes is gone; a task that holds one keeps them. In simulation all lanes are tasks of
-/// one thread.
+/// A kind of work, by which tasks are placed on threads: the control plane's actors, heartbeats, leader election, blobs, sockets. In
+/// production each lane has its thread, started with its first task (`Heartbeat` and `Io` share one). All threads of a platform end, and
+/// drop the tasks that are left, once every clone of the platform and every handle of its lanes is gone; a task that holds one keeps them.
+/// In simulation all lanes are tasks of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// For the actors of the control plane: Dispatcher, JobMasters, ResourceManager, TaskExecutor.

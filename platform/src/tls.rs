@@ -94,7 +94,7 @@ impl TlsRefusal {
 
 impl Tls {
     /// Makes the TLS settings from PEM texts: parses the certificates and the key, and checks that there is an authority and that
-    /// the key belongs to the certificate. Does not check that the authority has signed the certificate.
+    /// the key belongs to the certificate. Does not check that the authority has signed the certificate, nor that it is still valid.
     ///
     /// # Errors
     /// Returns an error that names the option whose text is wrong (`security.ssl.internal.cert` if the key is of another one).
