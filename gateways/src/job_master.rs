@@ -121,7 +121,8 @@ pub struct UpdateTaskStates {
 }
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
-/// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one.
+/// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
+/// repeats the call until it is answered; a repetition changes nothing once the slot is gone.
 /// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
@@ -152,7 +153,8 @@ pub struct DisconnectTaskManager {
 }
 
 /// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
-/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one.
+/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one. Sent as a hint: missing heartbeats
+/// have the same effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.

@@ -205,10 +205,10 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager)
-/// for its snapshot of a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all
-/// are there; with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has
-/// not even done that, or 4,096 requests wait in it.
+/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager) for its snapshot of
+/// a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all are there (the JobMaster waits 60 s);
+/// with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has not even done
+/// that, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
@@ -228,11 +228,11 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
-/// the JobManager). Former coordinators of these operators are dropped; all are, if another JobMaster started them or the host has to
-/// build the graph first. Answered once all have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs;
-/// [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails, a
-/// thread can't be started, or 4,096 requests wait in the host.
+/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on the
+/// JobManager). Former coordinators of these operators are dropped; all are, if another JobMaster started them or the host has to build the
+/// graph first. Answered once all have started (the JobMaster waits 120 s); [`BuildError::Differs`] if this host rebuilds another graph,
+/// and then none runs; [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the
+/// rebuild fails, a thread can't be started, or 4,096 requests wait in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
@@ -287,9 +287,10 @@ pub struct HandleCoordinationRequest {
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
 /// JobManager) that all tasks have finished, or that the job has failed or was cancelled. In the first case they publish their
-/// results (a collector completes its result), otherwise they drop them. Answered once all have, at once without coordinators. The
-/// first failure of a coordinator is the answer (`CoordinationError::Failed`), `Unavailable` if 4,096 requests wait; an error with
-/// `finished` means that the job has not finished: it fails over.
+/// results (a collector completes its result; the JobMaster waits 600 s), otherwise they drop them (a hint: the host is ended soon
+/// anyway). Answered once all have, at once without coordinators. The first failure of a coordinator is the answer
+/// (`CoordinationError::Failed`), `Unavailable` if 4,096 requests wait; an error with `finished` means that the job has not finished: it
+/// fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if all tasks have finished, so that results are published; false if the job failed or was cancelled.

@@ -279,7 +279,8 @@ pub struct DisconnectJobMaster {
 }
 
 /// ResourceManager → TaskExecutor: the ResourceManager ends the connection; the TaskExecutor registers again unless
-/// `terminate` is set. Ignored from another than the connected ResourceManager.
+/// `terminate` is set. Ignored from another than the connected ResourceManager. Answered before that has happened; mostly
+/// sent as a hint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
