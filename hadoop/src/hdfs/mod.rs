@@ -61,8 +61,9 @@ pub fn uri_of(token: &Token) -> Option<String> {
 }
 
 /// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's processes
-/// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers). The
-/// tokens are returned, not kept.
+/// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers and 10
+/// other repetitions of a call). The tokens are returned, not kept, and it renews none by itself. It authenticates with what the login had
+/// when it was made.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,
@@ -157,12 +158,12 @@ impl HdfsTokens {
         Ok(service_of(&node.host, address, self.use_ip))
     }
 
-    /// Renews a delegation token at the active NameNode. Returns its new expiry in milliseconds since 1970. Only the
-    /// token's renewer may do this, authenticated by Kerberos.
+    /// Renews a delegation token at the active NameNode. Returns its new expiry in milliseconds since 1970, at most the end that was set
+    /// when the token was issued. Only the token's renewer may do this, authenticated by Kerberos. The token itself stays the same.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -170,11 +171,11 @@ impl HdfsTokens {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token at the active NameNode; nobody can use it afterwards.
+    /// Cancels a delegation token at the active NameNode; nobody can use it afterwards. Its owner and its renewer may do this.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

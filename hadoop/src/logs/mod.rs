@@ -85,14 +85,15 @@ pub struct LogHeader {
     pub modified: Option<i64>,
 }
 
-/// An event of a decoder of logs: for each log first `File`, then its `Bytes`, then `End`.
+/// An event of a decoder of logs: for each log first `File`, then its `Bytes` in any number of pieces (none for an empty log), then `End`,
+/// which says whether the log is complete. Given out by [`LogReader::next`] and [`NodeLogStream::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
     /// A log begins; the events until its `End` are about it.
     File(LogHeader),
     /// The next bytes of the log that has begun.
     Bytes(Bytes),
-    /// The log has ended; a further event is about another one.
+    /// The log has ended; a further event is about another one. `complete` is false if it was cut off, which is no error.
     End {
         /// True if it had as many bytes as its header says.
         complete: bool,
@@ -121,8 +122,8 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
     (one.app_attempt_id, one.id) == (other.app_attempt_id, other.id)
 }
 
-/// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or
-/// a node that does not give them.
+/// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or a node
+/// that does not give them. Only after `Read` can the call be repeated; any other error ends the decoder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {

@@ -159,8 +159,8 @@ pub enum ConnectionError {
     /// was too long to send. The text says what is wrong.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
-    /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the
-    /// caller's tokio runtime; the text says which.
+    /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the caller's tokio runtime
+    /// or because the Kerberos library panicked; the text says which.
     #[error("the connection was closed: {0}")]
     Closed(String),
     /// Authentication was not through within the setup timeout ([`Setup::setup_timeout`](super::Setup::setup_timeout)).
@@ -171,7 +171,7 @@ pub enum ConnectionError {
     /// a new connection, and lets the call fail with this only after four such connections.
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port. A
+    /// The connection could not be made: the host is unknown, has no address or cannot be reached, or nobody listens at its port. A
     /// [`Proxy`](crate::client::Proxy) without servers fails with it too, with the address `nowhere`.
     #[error("cannot connect to {address}: {reason}")]
     Connect {

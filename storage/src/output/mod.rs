@@ -27,7 +27,7 @@ const KEPT: &str = ".kept";
 /// `create`, writes the file to its end and finishes it, which makes it *pending*; the sink's committer, perhaps in another process, calls
 /// `publish` once the checkpoint with the pending file is complete (at the job's end without checkpoints), or `keep` for a savepoint. Later
 /// attempts of the writer find what was never published by `unpublished` and `discard` it. Marks show whether both processes use the same
-/// folder. All calls may be repeated; they fail with a [`StoreError`].
+/// folder. `publish`, `keep` and `discard` may be repeated after an error.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Creates a hidden file, in progress, that gets `name` when it is published, and the folder where it is absent. `owner` is a part of
     /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`, which is
