@@ -64,7 +64,8 @@ messages! {
         optional int64 duration = 4 [default = "-1"];
     }
 
-    /// The response to `submitReservation`. It is empty: the reservation has been accepted.
+    /// The response to `submitReservation`. It is empty: the reservation has been accepted. It comes from `YarnClient::call`; no method
+    /// here reads it.
     pub struct ReservationSubmissionResponse (Eq) {}
 
     /// The request of `updateReservation`, which replaces the definition of a reservation; if the new one does not fit, the old one stays.
@@ -76,7 +77,8 @@ messages! {
         optional message<ReservationId> reservation_id = 2;
     }
 
-    /// The response to `updateReservation`. It is empty: the new definition has been accepted.
+    /// The response to `updateReservation`. It is empty: the new definition has been accepted. It comes from `YarnClient::call`; no method
+    /// here reads it.
     pub struct ReservationUpdateResponse (Eq) {}
 
     /// The request of `deleteReservation`, which gives a reservation's resources up. This library has no method for it; `YarnClient::call`
@@ -86,7 +88,8 @@ messages! {
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The response to `deleteReservation`. It is empty: the reservation is gone.
+    /// The response to `deleteReservation`. It is empty: the reservation is gone. It comes from `YarnClient::call`; no method here reads
+    /// it.
     pub struct ReservationDeleteResponse (Eq) {}
 
     /// The request of `listReservations`, which lists the reservations of a queue that lie in a window of time. This library has no method
@@ -105,7 +108,8 @@ messages! {
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`: the reservations that the request selected.
+    /// The response to `listReservations`: the reservations that the request selected; empty if there are none. It comes from
+    /// `YarnClient::call`; no method here reads it.
     pub struct ReservationListResponse (Eq) {
         /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
