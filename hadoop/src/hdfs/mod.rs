@@ -124,13 +124,15 @@ impl HdfsTokens {
         &self.file_system
     }
 
-    /// Gets a new delegation token of this user from the active NameNode; only `renewer` may renew it (for YARN the
-    /// ResourceManager's principal). Its service is set to the name by which HDFS clients look for tokens of this file
-    /// system, for which the NameNode's host may be looked up. The token is not added to the login.
+    /// Gets a new delegation token of this user from the active NameNode; only `renewer` may renew it (for YARN the ResourceManager's
+    /// principal). Its service is set to the name by which HDFS clients look for tokens of this file system, for which the NameNode's host
+    /// may be looked up. The token is not added to the login. Each call has a token issued; one whose answer was lost stays valid until it
+    /// expires.
     ///
     /// # Errors
-    /// Fails with `HdfsError::NoToken` if the cluster has no security, `HdfsError::NoAddress` if the NameNode's host is
-    /// not found, `HdfsError::Call` if no active NameNode answers after all tries, or for its exception.
+    /// Fails with `HdfsError::NoToken` if the cluster has no security, `HdfsError::NoAddress` if the NameNode's host is not found,
+    /// `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user has come with a
+    /// token and not with Kerberos.
     pub async fn get(&self, renewer: &str) -> Result<Token, HdfsError> {
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
         let options = CallOptions { idempotent: true, ..CallOptions::default() };

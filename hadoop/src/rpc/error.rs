@@ -121,7 +121,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Returns the code with this number on the wire; `None` becomes `Other(0)`.
+    /// Returns the code with this number on the wire; `None` becomes `Other(0)`, an unknown number `Other` with it.
     #[must_use]
     pub fn from_wire(number: Option<i32>) -> Self {
         match number.unwrap_or(0) {

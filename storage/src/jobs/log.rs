@@ -222,13 +222,13 @@ impl JobLogs {
         &self.objects
     }
 
-    /// Appends a fact as the record at `end`, unless another record is there already, and returns the position after it. The same
-    /// append may be repeated: it succeeds if the record is there from an earlier try.
+    /// Appends a fact as the record at `end`, unless another record is there already, and returns the position after it. The same append
+    /// may be repeated: it succeeds if the record is there from an earlier try.
     ///
     /// # Errors
     /// Returns [`AppendError::Superseded`] if the record at `end` is another one: another leader has appended since `end` was read, or this
-    /// leader something else; [`AppendError::LeaseOver`] before anything is written; [`AppendError::Encode`]; or the store's error: the record
-    /// may then have been written, and the caller repeats the same append.
+    /// leader something else; [`AppendError::LeaseOver`] before anything is written; [`AppendError::Encode`]; or the store's error: the
+    /// record may then have been written, and the caller repeats the same append.
     pub async fn append(
         self,
         end: LogEnd,

@@ -75,8 +75,9 @@ messages! {
         optional bool is_kill_completed = 1 [default = "false"];
     }
 
-    /// The request of `getApplications`, which lists the applications that fulfil every filter that is set. Sent by
-    /// `YarnClient::applications`.
+    /// The request of `getApplications`, which lists the applications that fulfil every filter that is set; an empty filter takes all, one
+    /// with several values takes applications that fit any of them. Times are in milliseconds since 1970, and their bounds inclusive. Sent
+    /// by `YarnClient::applications`.
     pub struct GetApplicationsRequest (Eq) {
         /// Selects applications of any of these types; of any type if there is none.
         repeated string application_types = 1;
@@ -119,7 +120,8 @@ messages! {
         required string renewer = 1;
     }
 
-    /// The response to `getDelegationToken`: the new delegation token. Read by `YarnClient::delegation_token` and `HdfsTokens::get`.
+    /// The response to `getDelegationToken`: the new delegation token, without its service; no token if the cluster has no security. Read
+    /// by `YarnClient::delegation_token` and `HdfsTokens::get`, which fill the service in.
     pub struct GetDelegationTokenResponse (Eq) {
         /// The new token, without its service, which clients fill in.
         optional message<TokenProto> token = 1;
@@ -132,8 +134,8 @@ messages! {
         required message<TokenProto> token = 1;
     }
 
-    /// The response to `renewDelegationToken`: the time at which the token now expires. Read by `YarnClient::renew_delegation_token` and
-    /// `HdfsTokens::renew`.
+    /// The response to `renewDelegationToken`: the time at which the token now expires, in milliseconds since 1970. Read by
+    /// `YarnClient::renew_delegation_token` and `HdfsTokens::renew`.
     pub struct RenewDelegationTokenResponse (Eq) {
         /// The time at which the token expires now, in milliseconds since 1970.
         required uint64 new_expiry_time = 1;

@@ -61,8 +61,8 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a `DelayedOr`. Part of
-    /// `CompositePlacementConstraint`.
+    /// A placement constraint that the scheduler tries for some time only (milliseconds or scheduling opportunities, see [`DelayUnit`]),
+    /// before it turns to the next one of a `DelayedOr`. Part of `CompositePlacementConstraint`.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;

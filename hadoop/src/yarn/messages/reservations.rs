@@ -52,7 +52,8 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that a reservation needs for some time. Part of `ReservationRequests`.
+    /// A number of containers of one size that a reservation needs for some time, in milliseconds (-1 if it is not set), so many of them at
+    /// the same time. Part of `ReservationRequests`.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
@@ -115,7 +116,8 @@ messages! {
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
-    /// A reservation that was made: its definition, its time and its user. Part of `ReservationListResponse`.
+    /// A reservation that was made: its definition, its times (milliseconds since 1970) and its user; the amounts at each time only if the
+    /// request asked for them. Part of `ReservationListResponse`.
     pub struct ReservationAllocationState (Eq) {
         /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -135,8 +137,8 @@ messages! {
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// The amount of resources that a reservation has in one interval of time. Part of a `ReservationAllocationState`: an answer of the
-    /// ResourceManager, in spite of its name.
+    /// The amount of resources that a reservation has in one interval of time (milliseconds since 1970). Part of a
+    /// `ReservationAllocationState`: an answer of the ResourceManager, in spite of its name.
     pub struct ResourceAllocationRequest (Eq) {
         /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;
