@@ -61,9 +61,8 @@ pub fn uri_of(token: &Token) -> Option<String> {
 }
 
 /// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's processes
-/// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers and 10
-/// other repetitions of a call). The tokens are returned, not kept, and it renews none by itself. It authenticates with what the login had
-/// when it was made.
+/// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers). The
+/// tokens are returned, not kept, and it renews none by itself. It authenticates with what the login had when it was made.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,

@@ -119,7 +119,8 @@ impl FaultyObjects {
         self.faults.waiting()
     }
 
-    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now, which so pass, fail or go on waiting.
+    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now or were made but not polled yet, which
+    /// so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);
