@@ -52,7 +52,8 @@ pub enum GssError {
     Name,
 }
 
-/// The server that a security context authenticates to.
+/// The server that a security context authenticates to, by its whole principal or by service and host; given to [`Initiator::context`].
+/// Whether there is such a server is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GssTarget {
     /// A principal with its realm, `yarn/rm.example.org@EXAMPLE.ORG`; without one, Kerberos' default realm is meant.
@@ -111,7 +112,8 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// The reason for which [`Initiator::refresh`] is asked to get newer Kerberos tickets.
+/// The reason for which [`Initiator::refresh`] is asked to get newer Kerberos tickets: a connection is about to be set up, which asks for
+/// newer ones only if the present ones are old, or tickets were refused, which asks for newer ones whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A connection is about to be set up: newer tickets are got if the present ones have passed four fifths of their
@@ -135,18 +137,18 @@ pub trait Initiator: Send + Sync {
     /// Fails with a [`GssError`], for example for a name that Kerberos cannot parse.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s,
-    /// as configured). Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the
-    /// background. If none can be had, the present ones stay, and the next context fails with the reason. The default does
-    /// nothing. A client calls this before it connects, unless it has a token for the server, and after each stream on which
-    /// Kerberos failed.
+    /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s, as configured).
+    /// Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the background. If none can be
+    /// had, that is logged and the present ones stay: contexts use them, and fail once they have run out. The default does nothing. A
+    /// client calls this before it connects, unless it has a token for the server, and after each stream on which Kerberos failed.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The source from which a user's Kerberos tickets come.
+/// The source from which a user's Kerberos tickets come: a ticket cache that somebody else fills, or a keytab, by which this process gets
+/// them. Given to [`Library::credential`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialSource {

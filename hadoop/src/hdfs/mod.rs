@@ -22,8 +22,8 @@ use crate::yarn::messages::{
 };
 use std::time::Duration;
 
-/// The reason why a request about HDFS's delegation tokens failed: a call, the configuration or login for it, or a cluster that
-/// gives no tokens.
+/// The reason why a request about HDFS's delegation tokens failed: a call, the configuration or login for it, a cluster that gives no
+/// tokens, or a NameNode without an address. [`HdfsTokens`] returns it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {

@@ -60,8 +60,8 @@ pub use reader::{LogDecoder, LogReader, LogStep, ReadRange};
 use crate::yarn::messages::ContainerId;
 use bytes::Bytes;
 
-/// The format of the file in which a node collects the logs of an application's containers
-/// (`yarn.log-aggregation.file-formats`).
+/// The format of the file in which a node collects the logs of an application's containers: TFile (Hadoop's default) or indexed. The
+/// cluster chooses it by `yarn.log-aggregation.file-formats`; a reader learns it from the file's directory (a [`LogPlace`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -71,7 +71,7 @@ pub enum LogFormat {
     Indexed,
 }
 
-/// The container, file name and size of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
+/// The container, file name, size and time of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// The container that wrote the log.
@@ -123,7 +123,7 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
 }
 
 /// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or a node
-/// that does not give them. Only after `Read` can the call be repeated; any other error ends the decoder.
+/// that does not give them. A [`LogReader`] goes on only after `Read`; a [`NodeLogs`] can be asked anew after any.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {

@@ -92,7 +92,8 @@ impl LogDecoder {
     }
 }
 
-/// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it.
+/// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it. The reader asks for one
+/// range at a time, and again for the same one after an error.
 pub trait ReadRange: Send {
     /// Reads the `length` bytes of the file from `offset` on, neither more nor less. Called by [`LogReader::next`], of which a
     /// call after an error asks for the same range again.

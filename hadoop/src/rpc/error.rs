@@ -2,8 +2,8 @@
 
 use crate::sasl::SaslError;
 
-/// An exception that the server threw, for one call or for the whole connection. It reaches callers in `CallError::Remote` or
-/// `ConnectionError::Fatal`.
+/// An exception that the server threw, for one call or for the whole connection: its Java class, message and code. It reaches callers in
+/// `CallError::Remote` or `ConnectionError::Fatal`; its class says whether another try is of use ([`RemoteException::advice`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
@@ -142,8 +142,9 @@ impl ErrorCode {
     }
 }
 
-/// The reason why a connection could not be made or can no longer be used. Every call that waits on the connection fails
-/// with a copy, in [`CallError::Connection`].
+/// The reason why a connection could not be made or can no longer be used: the server's exception, a failed authentication, bytes that are
+/// not Hadoop RPC, the network, a time-out, or idleness. Every call that waits on the connection fails with a copy, in
+/// [`CallError::Connection`]. The connection is of no use then; a [`Client`](crate::client::Client) makes another for the next call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {

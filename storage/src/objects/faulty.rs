@@ -10,7 +10,8 @@ use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
-/// The fault that the reads or the writes of a `FaultyObjects` or `FaultyBlobs` have; a test sets it.
+/// The fault that the reads or the writes of a `FaultyObjects` or `FaultyBlobs` have: none (the default), a delay, no answer until another
+/// fault is set, or an error. A test sets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
     /// No fault: calls reach the wrapped store at once.

@@ -85,7 +85,8 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn location(&self) -> String;
 }
 
-/// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail.
+/// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail: created, or left as
+/// it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {

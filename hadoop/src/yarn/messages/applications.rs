@@ -316,8 +316,8 @@ enumerations! {
         Ended = 4,
     }
 
-    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system. A field of
-    /// `ApplicationReport` holds its number.
+    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system, all nodes taken
+    /// together. After `Failed` or `TimeOut` the logs of some nodes are missing. A field of `ApplicationReport` holds its number.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
@@ -342,7 +342,8 @@ enumerations! {
         Lifetime = 1,
     }
 
-    /// A permission for an application, beside those of its owner and of administrators. A field of `ApplicationAclMap` holds its number.
+    /// A permission for an application, beside those of its owner and of administrators: to see it, or to change and kill it. A field of
+    /// `ApplicationAclMap` holds its number.
     pub enum ApplicationAccessType {
         /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
@@ -350,7 +351,8 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The owners whose applications a listing (`getApplications`) includes. A field of `GetApplicationsRequest` holds its number.
+    /// The owners whose applications a listing (`getApplications`) includes: everybody, those whose applications the user may see, or the
+    /// user alone. A field of `GetApplicationsRequest` holds its number.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
@@ -360,8 +362,9 @@ enumerations! {
         Own = 2,
     }
 
-    /// The state of an attempt to run an application, as the ResourceManager sees it. The numbers are YARN's, not an order. A field of
-    /// `ApplicationAttemptReport` holds its number.
+    /// The state of an attempt to run an application, as the ResourceManager sees it: up to `Launched` its ApplicationMaster has not
+    /// registered; `Failed`, `Finished` and `Killed` are final. The numbers are YARN's, not an order. A field of `ApplicationAttemptReport`
+    /// holds its number.
     pub enum YarnApplicationAttemptState {
         /// The ResourceManager has made the attempt, and nothing more.
         New = 1,

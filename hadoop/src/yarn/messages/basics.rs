@@ -139,7 +139,8 @@ enumerations! {
         Countable = 0,
     }
 
-    /// The execution type of a container: whether the container may be queued or stopped in favour of others on its node.
+    /// The execution type of a container: guaranteed, which starts at once on resources of its own, or opportunistic, which may be queued
+    /// or stopped in favour of others on its node.
     pub enum ExecutionType {
         /// The container starts at once on resources of its own.
         Guaranteed = 1,

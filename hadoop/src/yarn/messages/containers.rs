@@ -187,7 +187,8 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which a node prepares a fetched file for a container. A field of `LocalResource` holds its number.
+    /// The way in which a node prepares a fetched file for a container: unpacked as an archive, left as it is, or unpacked in part. A field
+    /// of `LocalResource` holds its number.
     pub enum LocalResourceType {
         /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
@@ -198,7 +199,8 @@ enumerations! {
         Pattern = 3,
     }
 
-    /// The containers that share a node's copy of a fetched file. A field of `LocalResource` holds its number.
+    /// The containers that share a node's copy of a fetched file: everybody's, the same user's, or the same application's. A field of
+    /// `LocalResource` holds its number.
     pub enum LocalResourceVisibility {
         /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
@@ -208,8 +210,8 @@ enumerations! {
         Application = 3,
     }
 
-    /// The kinds of ends of a container's program after which its node starts the program again. A field of `ContainerRetryContext` holds
-    /// its number.
+    /// The kinds of ends of a container's program after which its node starts the program again: none, any failure, or some exit codes. A
+    /// field of `ContainerRetryContext` holds its number.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -230,8 +232,8 @@ enumerations! {
         Complete = 3,
     }
 
-    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already. A field of
-    /// `ContainerStatus` holds its number.
+    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already, is held, or is being
+    /// ended. A field of `ContainerStatus` holds its number; older nodes leave it out.
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,
