@@ -65,7 +65,7 @@ struct Entry {
 }
 
 /// The options of a process or of a job: the settings as texts under their options' own names, each with the place where it was set;
-/// immutable and cheap to clone. Each setting was checked when the options were made. An option that is not set has its default, which is
+/// immutable and cheap to clone. Each setting that was given as text has been checked. An option that is not set has its default, which is
 /// not stored here; [`Options::get`] gives the value in either case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
@@ -203,8 +203,8 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only
-    /// the option that it falls back to is set, and if neither is.
+    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only the option that it
+    /// falls back to is set, and if neither is, so that [`Options::get`] returns the default.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }

@@ -49,7 +49,8 @@ pub type BlobFuture<T> = BoxFuture<'static, Result<T, BlobStoreError>>;
 /// Concurrent calls are safe: each change of a blob's name happens wholly before or wholly after any other. All calls fail with a
 /// [`BlobStoreError`]. Kinds: [`FileBlobs`], [`MemoryBlobs`], and [`DurableBlobs`] over one of them.
 pub trait BlobStore: Send + Sync + fmt::Debug {
-    /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`].
+    /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`]. A store in files creates a
+    /// temporary file.
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>>;
     /// Looks up a blob by the hash of its content and job (`None`: blobs of no job), the permanent one before the transient one. Returns
     /// `None` if there is neither. Does not verify the content. [`DurableBlobs`] first restores a missing blob of no job from a copy.
@@ -73,7 +74,7 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its last
     /// reference. [`DurableBlobs`] also deletes the copies of a program, if this process has led, and returns true if there was any.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
-    /// Removes all references of a job; it is no error if there are none.
+    /// Removes all references of a job, of either kind; it is no error if there are none. Content that others refer to stays.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
     /// Lists the keys of all blobs, in ascending order. In [`DurableBlobs`] of a leader also the programs of which there are only copies;
     /// it then deletes copies that newer ones replace.
