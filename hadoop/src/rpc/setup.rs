@@ -170,7 +170,7 @@ impl Debug for Request {
 
 /// An event of a connection, in the order in which it happened: `Ready` when calls can go out, a `Reply` for each call, `Refused` if
 /// another stream is needed, and `Closed` as the last. Taken from a [`Connection`](super::Connection) by
-/// [`poll_event`](super::Connection::poll_event), each once; their number is bounded by that of the calls.
+/// [`poll_event`](super::Connection::poll_event), each once; the connection keeps those that nobody takes, without a bound.
 pub enum Event {
     /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
     /// for each stream.
