@@ -10,7 +10,7 @@ pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; a checkpoint that takes longer delays the next one, as only one is taken at a
     /// time. `None`: there are no periodic checkpoints.
     pub interval: Option<Duration>,
-    /// The time after its beginning at which a checkpoint or savepoint is aborted and counts as failed, unless all its subtasks have
+    /// The time after its beginning at which a checkpoint or savepoint is aborted and has failed, unless all its subtasks have
     /// acknowledged: storing it then may take longer.
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint. Savepoints

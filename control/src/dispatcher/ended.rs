@@ -32,8 +32,9 @@ pub struct EndedJob {
     pub details_bytes: u64,
 }
 
-/// The ended jobs that a Dispatcher remembers, those of earlier leaders that recovery found included. Their ids are refused for new
-/// submissions until they are forgotten. Deletes nothing itself.
+/// The ended jobs that a Dispatcher remembers, in memory, those of earlier leaders that recovery found included. Their ids are refused for
+/// new submissions until they are forgotten. Deletes nothing itself: the Dispatcher asks for the jobs over a limit
+/// ([`EndedJobs::take_due`], [`EndedJobs::take_excess_details`]), deletes what is stored of them, and then calls [`EndedJobs::forget`].
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,
@@ -98,8 +99,8 @@ impl EndedJobs {
         due
     }
 
-    /// Returns the jobs whose details the caller has to delete because all details together exceed the limit, the job that
-    /// ended first before the others. From then on these jobs count as having no details.
+    /// Returns the jobs whose details the caller has to delete because all details together exceed the limit, the job that ended first
+    /// before the others. From now on these jobs count as having no details, also if the deletion fails.
     pub fn take_excess_details(&mut self) -> Vec<JobId> {
         let mut excess = Vec::new();
         while self.details_bytes > self.retention.details_bytes_max {

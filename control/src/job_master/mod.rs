@@ -51,7 +51,8 @@ pub struct JobConfig {
     /// which the restart strategy decides. If the job is bounded and another region runs, whose slots will become free, the
     /// region waits as long again instead.
     pub slot_timeout: Duration,
-    /// Maximum number of failures, at least 1, that the job's details show, the newest first (`web.exception-history-size`).
+    /// Maximum number of failures (0 counts as 1) that the job's details show, the newest first (`web.exception-history-size`); older ones
+    /// are forgotten.
     pub history: usize,
     /// The id of the execution graph, a part of every attempt's id; keeps attempts of this JobMaster apart from those of others
     /// of the job.
@@ -252,8 +253,10 @@ enum Coordinators {
     Up,
 }
 
-/// The state of one job under one JobMaster, which decides when its tasks are deployed, restarted and ended. Each event returns
-/// nothing: the commands that follow are taken by [`JobCore::take_commands`].
+/// The state of one job under one JobMaster, in memory only: decides when its tasks are deployed, restarted and ended. Order of the calls:
+/// [`JobCore::new`]; then [`JobCore::restore`] (the job has a checkpoint of its own) or [`JobCore::start_from`] (a snapshot is named), if
+/// there is something to restore, and [`JobCore::restore_older`]; then [`JobCore::start`]; then events. The commands that follow from each
+/// call are taken by [`JobCore::take_commands`]; what an event itself returns is only the answer for its sender.
 #[derive(Debug)]
 pub struct JobCore {
     config: JobConfig,

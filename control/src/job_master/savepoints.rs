@@ -29,8 +29,9 @@ pub struct SavepointRequest {
     pub folder: String,
 }
 
-/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then. The JobMaster
-/// answers the user's call with its text.
+/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint: the job does not run with all its tasks,
+/// it never takes checkpoints (for good), it is about to finish, a stop waits already, or too many requests wait. Nothing has changed then.
+/// The JobMaster answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
     /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any
@@ -84,8 +85,9 @@ impl JobCore {
     ///
     /// # Errors
     ///
-    /// Returns [`SavepointRefused`] if the savepoint can't be taken now or at all (not all tasks run, too many wait, a bounded job without
-    /// checkpoints); then nothing has changed and no answer follows. The folder is not looked at: the JobMaster has checked it before.
+    /// Returns [`SavepointRefused`] if the savepoint can't be taken now or at all (not all tasks run, the job is about to finish, a stop or
+    /// too many requests wait, a bounded job without checkpoints); then nothing has changed and no answer follows. The folder is not looked
+    /// at: the JobMaster has checked it before.
     pub fn take_savepoint(
         &mut self,
         now: Now,

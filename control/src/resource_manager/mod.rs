@@ -34,7 +34,8 @@ pub enum Command {
     /// Ask the driver (the connection to YARN or Kubernetes) to start a worker of this spec. The outcome is a [`DriverEvent`]
     /// with the request's number.
     RequestWorker {
-        /// Number of the request, unique within this ResourceManager; names it in the driver's answer.
+        /// Number of the request, counted from 1 in each ResourceManager, so that the next leader uses it again; names it in the driver's
+        /// answer.
         request: u64,
         /// The spec of the worker.
         spec: WorkerResourceSpec,
@@ -134,9 +135,9 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the
-/// connection to YARN or Kubernetes) starts, leaders of jobs, blocked nodes. Calls nobody: each event returns the commands that
-/// follow.
+/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the connection to
+/// YARN or Kubernetes) starts, leaders of jobs, blocked nodes. In memory only: the next leader begins without all of it, and workers and
+/// JobMasters register anew. Calls nobody: each event returns the commands that follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,

@@ -63,8 +63,8 @@ pub enum DriverEvent {
         workers: Vec<RecoveredWorker>,
     },
     /// The worker of a request was started; it has to register within the registration time-out. If the request was cancelled or has
-    /// failed, the worker is released unless it is needed and [`PoolSettings::late_grace`] has not passed; a second worker of an
-    /// answered request is released too.
+    /// failed, the worker is released unless it is needed and [`PoolSettings::late_grace`] has not passed; a second worker of an answered
+    /// request is released too. For a worker that is known already, the report only ends the request.
     Started {
         /// Number of the request for a worker.
         request: u64,
@@ -93,7 +93,8 @@ pub enum DriverEvent {
         cause: String,
     },
     /// A worker has ended, or its node is lost: its registration, if it has one, is closed and its TaskExecutor told to end. Counts as a
-    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing.
+    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing. Nothing changes if the
+    /// worker is not known (any more), for example because it was released.
     Lost {
         /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,

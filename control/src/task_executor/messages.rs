@@ -105,7 +105,8 @@ pub enum Event {
         launch: u64,
     },
     /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost. The slots are
-    /// freed when the JobMaster has taken the report, or after `slot_timeout`.
+    /// freed when the JobMaster has taken the report, or after `slot_timeout`. For a host that was asked to end, it means the same as
+    /// [`Event::HostEnded`].
     HostLost {
         /// The job that the event is about.
         job: JobId,
