@@ -133,7 +133,8 @@ pub enum Allowed {
     Proxy,
 }
 
-/// The reason for which [`decide`] refuses a request. It is answered with status 401 or 403, and its text is for the sender.
+/// The reason for which [`decide`] refuses a request. It is answered with status 401 (`NoToken`, `WrongToken`, `Method`) or 403 (the
+/// others), and its text is for the sender. All but the first two are about requests that come through YARN's proxy without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
     /// The request has no `Authorization` header, and does not come from the proxy, or there is no proxy.

@@ -97,8 +97,8 @@ pub struct RestoredCheckpointInfo {
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
-    /// Folder of the snapshot that the job was restored from; `None` if it is a checkpoint of its own and the job has no checkpoint
-    /// directory.
+    /// Folder of the snapshot, or of the checkpoint of its own, that the job was restored from; `None` if it is a checkpoint of its own and
+    /// the job has no checkpoint directory.
     pub external_path: Option<String>,
 }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it
-/// lives. At least one field must be present, otherwise the answer is 400. Each beat replaces the deadline of the one
-/// before; when the deadline passes without another beat, the job is cancelled.
+/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it lives. At least
+/// one field must be present, otherwise the answer is 400. Each beat replaces the deadline of the one before; when the deadline passes
+/// without another beat, the job is cancelled, or left alone if it does not run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
@@ -23,7 +23,8 @@ pub struct ClientHeartbeatBody {
 /// The answer to `GET /jobs`: the ids and states of all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers. Jobs that a new
+    /// leader is still recovering are missing.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
@@ -40,7 +41,8 @@ pub struct JobIdWithStatus {
 /// The answer to `GET /jobs/overview`: one line for each job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers. Jobs that a new
+    /// leader is still recovering are missing.
     pub jobs: Vec<JobOverview>,
 }
 
