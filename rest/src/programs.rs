@@ -84,9 +84,10 @@ impl ProgramStore {
         Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
-    /// Sets a function that is called with the SHA-256 hashes of all known programs whenever one is added, removed, found
-    /// to be missing, or read for the first time, so that the BlobServer keeps the blobs with these hashes for further
-    /// runs. A file of an earlier process is among them only once its content was asked for.
+    /// Sets a function that is called with the SHA-256 hashes of all known programs whenever one is added, removed, found to be missing, or
+    /// read for the first time, so that the BlobServer keeps the blobs with these hashes for further runs. A file of an earlier process is
+    /// among them only once its content was asked for. The store is locked meanwhile: the function must neither wait long nor call the
+    /// store.
     #[must_use]
     pub fn telling(
         self,
@@ -232,8 +233,8 @@ impl ProgramStore {
     }
 
     /// Removes the program of that id, with its job names, from the folder, and calls the function of [`ProgramStore::telling`]; blocks the
-    /// calling thread. Returns status 404 if there is none, or 500 if the disk failed (the job names may be gone then). Its jobs go on; its
-    /// blob stays as long as one of them needs it.
+    /// calling thread. Returns status 404 if there is none, or 500 if the disk failed (the program is still there then, perhaps without its
+    /// job names). Its jobs go on; its blob stays as long as one of them needs it.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; a checkpoint that takes longer delays the next one, as only one is taken at a
-    /// time. `None`: there are no periodic checkpoints.
+    /// time. `None`: there are no periodic checkpoints, but savepoints, and final ones at the end of the data, may still be taken.
     pub interval: Option<Duration>,
     /// The time after its beginning at which a checkpoint or savepoint is aborted and has failed, unless all its subtasks have
     /// acknowledged: storing it then may take longer.

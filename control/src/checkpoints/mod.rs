@@ -183,8 +183,10 @@ impl Checkpoints {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number.
-    /// No other may be in progress (not checked). Timeout and, unless it is a savepoint, interval count from `now` (monotonic).
+    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number:
+    /// the next one, also for a savepoint. After a change of the JobMaster, numbers above the newest in the job's log (of failed
+    /// checkpoints and of savepoints) are given out again. No other may be in progress (not checked). Timeout and, unless it is a
+    /// savepoint, interval count from `now` (monotonic).
     pub fn begin(
         &mut self,
         now: Duration,

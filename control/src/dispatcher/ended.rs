@@ -11,10 +11,10 @@ pub struct Retention {
     /// Maximum number of jobs (`jobstore.max-capacity`); beyond it (0: at once) the job that ended first is forgotten first: its stored
     /// result and details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
-    /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
+    /// Maximum size of the details of all jobs together, in bytes; beyond it (0: at once) the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
     pub details_bytes_max: u64,
-    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds
+    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds; 0: at once
     /// (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }

@@ -96,7 +96,8 @@ pub enum Command {
     /// region, because it has its slots; those of other regions go on. The result is given to
     /// [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Number of this start; names it in the result and in reports of failure.
+        /// Number of this start, never that of another start or publication of this JobMaster; names it in the result and in reports of
+        /// failure.
         round: u64,
         /// The operators of the region that have coordinators.
         operators: BTreeSet<OperatorId>,
@@ -179,7 +180,7 @@ pub enum Command {
     /// Have the coordinators publish their results (make them visible), because every task has finished. The outcome is given
     /// to [`JobCore::results_published`].
     PublishResults {
-        /// Number of this try; names it in the outcome.
+        /// Number of this try, never that of another try or start of coordinators of this JobMaster; names it in the outcome.
         round: u64,
     },
     /// Tell the coordinators that nothing will be published, because the job ends FAILED or CANCELED. Given only if the job has

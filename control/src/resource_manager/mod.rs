@@ -213,10 +213,10 @@ impl ResourceManager {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
-    /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an
-    /// earlier registration of the process. `spec` is what it reports; a requested worker counts as the spec that was
-    /// requested. The SlotManager learns of the worker with its first slot report ([`ResourceManager::reported`]). `now` is
-    /// monotonic.
+    /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an earlier
+    /// registration of the process. `spec` is what it reports; a requested worker counts as the spec that was requested. The first
+    /// registration of a worker ends the pause after failed starts, and their row. The SlotManager learns of the worker with its first slot
+    /// report ([`ResourceManager::reported`]). `now` is monotonic.
     ///
     /// # Errors
     ///
@@ -323,10 +323,10 @@ impl ResourceManager {
         }]
     }
 
-    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts): requests
-    /// the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond them. `seen`
-    /// is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest number,
-    /// because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
+    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts, which replace the former
+    /// ones): requests the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond
+    /// them. `seen` is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest
+    /// number, because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,

@@ -8,8 +8,9 @@ use model::{
     ResourceManagerId,
 };
 
-/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: of ResourceManagers, JobMasters, program hosts, or
-/// that time has passed.
+/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: a change of leaders, the outcome of a command, a
+/// report of a program host, or that time has passed. The TaskExecutor's actor makes it. Outcomes name the session, connection or launch
+/// that they belong to; those of an earlier one are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none leads now.

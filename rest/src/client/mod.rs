@@ -131,8 +131,8 @@ impl RestClient {
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// Sends `GET /jobmanager/logs`: names, sizes and times of the log files of the JobManager that answers; the list is
-    /// empty if it logs to its console.
+    /// Sends `GET /jobmanager/logs`: names, sizes and times of the log files of the JobManager that answers; the list is empty if it logs
+    /// to its console. Refused with 500 if the log folder cannot be read.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
@@ -190,8 +190,8 @@ impl RestClient {
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20. Refused like `RestClient::job`:
-    /// 404, 410 or 503.
+    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20 and no more than its JobMaster keeps
+    /// (`web.exception-history-size`). Refused like `RestClient::job`: 404, 410 or 503.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }

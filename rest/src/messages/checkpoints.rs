@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started.
+/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started; for a job that has ended, what its
+/// last one had counted by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
     /// Numbers of checkpoints by outcome, since the JobMaster started.
@@ -91,7 +92,7 @@ pub struct LatestCheckpoints {
 /// last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
-    /// Number of the checkpoint, unique within its job; for a snapshot of another job, that job's number.
+    /// Number of the checkpoint within its job (as in [`CheckpointInfo::id`]); for a snapshot of another job, that job's number.
     pub id: u64,
     /// Time at which the job or a part of it was restored, in Unix milliseconds.
     pub restore_timestamp: i64,
@@ -109,7 +110,8 @@ pub struct CheckpointInfo {
     /// `completed`, `failed` or `in_progress`: Flink's clients choose the class of the answer by it.
     #[serde(rename = "className")]
     pub class_name: String,
-    /// Number of the checkpoint, unique within its job.
+    /// Number of the checkpoint, counted within its job, savepoints included. After a change of the leader, the numbers of failed
+    /// checkpoints and of savepoints above the newest complete checkpoint are given out again.
     pub id: u64,
     /// State of the checkpoint: `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
@@ -307,8 +309,9 @@ pub struct CheckpointBody {
     /// again is decided by `execution.checkpointing.incremental` alone. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
+    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -392,8 +395,9 @@ pub struct SavepointBody {
     /// does too. Another text is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
+    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -415,8 +419,9 @@ pub struct StopBody {
     /// does too. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
+    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }

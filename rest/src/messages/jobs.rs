@@ -33,8 +33,8 @@ pub struct JobIds {
 pub struct JobIdWithStatus {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING` if the job is being stored or its JobMaster does not
-    /// answer within 2 s.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING` if the job is being stored or its JobMaster does not answer
+    /// within 2 s. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or `CANCELLING`.
     pub status: String,
 }
 
@@ -61,8 +61,8 @@ pub struct JobOverview {
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
-    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING`, with no subtasks in `tasks`, if the job is being stored
-    /// or its JobMaster does not answer within 2 s.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING`, with no subtasks in `tasks`, if the job is being stored or its
+    /// JobMaster does not answer within 2 s. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or `CANCELLING`.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
@@ -85,7 +85,8 @@ pub struct JobDetailsInfo {
     /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
-    /// State of the job by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or
+    /// `CANCELLING`.
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
@@ -352,7 +353,8 @@ pub struct ExceptionHistory {
     pub truncated: bool,
 }
 
-/// One failure of a job in its history: its cause and time, and the task and TaskManager where it occurred.
+/// One failure of a job in its history: its cause and time, the task and TaskManager where it occurred, and the further failures of other
+/// tasks before the restart, which are entries of the same form. The history is that of one JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
