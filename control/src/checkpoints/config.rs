@@ -23,8 +23,8 @@ pub struct CheckpointConfig {
     /// The number of complete checkpoints that are kept (0 counts as 1); older ones are deleted with their objects when a newer one is
     /// complete. Savepoints do not count, but that of a stop does.
     pub retained: usize,
-    /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read; false:
-    /// it restarts from the newest one only.
+    /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read, which needs
+    /// [`CheckpointConfig::retained`] of at least 2; false: it restarts from the newest one only.
     pub falls_back: bool,
     /// The number of checkpoints and savepoints, failed ones included, whose statistics the report lists (0 counts as 1); the oldest are
     /// dropped first.

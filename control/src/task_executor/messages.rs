@@ -249,8 +249,8 @@ pub enum Command {
         /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
     },
-    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or
-    /// [`Event::HostLost`].
+    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or [`Event::HostLost`], or with
+    /// [`Event::HostEnded`] if [`Command::EndHost`] comes first.
     LaunchHost {
         /// The job that the command is about.
         job: JobId,

@@ -330,7 +330,7 @@ pub struct TriggeredCheckpointInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
-    /// The number of the checkpoint, which is complete; absent if the operation failed.
+    /// The number of the checkpoint, which is complete; absent if the operation failed, or was a savepoint or stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<u64>,
     /// The reason why the checkpoint failed; absent if it is complete.
