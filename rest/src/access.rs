@@ -124,7 +124,8 @@ pub struct Asked<'a> {
     pub content_type: Option<&'a str>,
 }
 
-/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy.
+/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy. The endpoint's guard may
+/// still refuse it: for another machine's name in `Host` on a loopback address, and, with the token, for a page of another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The request has the token and may do everything. It is still refused if a page of another site makes a browser send it.

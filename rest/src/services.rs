@@ -49,8 +49,9 @@ pub struct RestServices {
 }
 
 /// The settings of what the endpoint shows and allows, fixed at its start: version, options, log files and the page of logs (an external
-/// URL; without one the endpoint's own) to show; who may use the endpoint; whether clients may upload and run programs (all of `/jars`), and
-/// whether they may end jobs (cancel, stop, savepoint with cancel) and delete savepoints; limits on connections, bodies and calls' time.
+/// URL; without one the endpoint's own) to show; who may use the endpoint; whether clients may upload and run programs (all of `/jars`),
+/// and whether they may end jobs (cancel, stop, savepoint with cancel) and delete savepoints; limits on connections, bodies and the time of
+/// calls.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version of this build, which `/overview` and `/config` show as Flink's version.
@@ -96,7 +97,8 @@ pub struct RestSettings {
     pub build_within: Duration,
 }
 
-/// The address that the endpoint binds, and the host name that it publishes.
+/// The address that the endpoint binds, with the ports to try in order, and the host name that it publishes in its URL. The process's
+/// options decide it; for [`RestListener::bind`](crate::RestListener::bind).
 #[derive(Debug, Clone)]
 pub struct RestBind {
     /// IP address of the interface to bind.

@@ -17,7 +17,7 @@ use thiserror::Error;
 const WAITING_MAX: usize = 16;
 
 /// A savepoint, a stop with a savepoint or a checkpoint that a user asks for. The JobMaster makes it of a user's call, for
-/// [`JobCore::take_savepoint`].
+/// [`JobCore::take_savepoint`]; its number names it in the answer, [`Command::SavepointEnded`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
     /// Number that names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.

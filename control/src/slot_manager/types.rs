@@ -131,7 +131,9 @@ pub struct Lack {
     pub message: String,
 }
 
-/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused).
+/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused): another
+/// allocation has it, or any other, after which the slot's state is unknown. The SlotManager's actor makes it of the TaskExecutor's answer,
+/// or of a call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's state

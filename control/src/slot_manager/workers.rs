@@ -13,7 +13,8 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer.
+/// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer. A `Pending` or `Allocated` slot counts as
+/// held by its job; only a `Free` one is given to a job, an `Unknown` one to none before a later report tells its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
     /// No job holds the slot. The next check may request it for one, unless the worker is being released or its node is blocked.

@@ -74,7 +74,8 @@ pub struct CheckpointSummary {
     pub persisted_data: SpreadInfo,
 }
 
-/// The newest checkpoint of each kind, each with an empty `tasks`; `None` (JSON `null`) if there is none.
+/// The newest checkpoint of each kind under the present JobMaster, each with an empty `tasks`, and the one that the job was last restored
+/// from; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
     /// Newest complete checkpoint that is not a savepoint; it may have been deleted since. `None` if none was completed since the
@@ -254,7 +255,8 @@ pub struct AlignmentInfo<T> {
     pub duration: T,
 }
 
-/// The part of one subtask in a checkpoint. Flink's clients choose the class by the field `className`.
+/// The part of one subtask in a checkpoint: present (`Completed`), or missing (`Pending`), for good if the checkpoint has failed. Flink's
+/// clients choose the class by the field `className`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "className", rename_all = "snake_case")]
 pub enum SubtaskCheckpointInfo {
@@ -300,8 +302,8 @@ pub struct AcknowledgedInfo {
     pub aborted: bool,
 }
 
-/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones. It
-/// may be empty; malformed fields are refused with 400.
+/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones and is answered
+/// before it is taken. It may be empty; malformed fields are refused with 400, unknown ones ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
@@ -326,7 +328,7 @@ pub struct TriggeredCheckpointInfo {
     pub operation: Option<TriggeredCheckpoint>,
 }
 
-/// The result of a checkpoint that a user triggered: one of its two fields is set.
+/// The result of a checkpoint that a user triggered: `checkpoint_id` is set if it is complete, `failure_cause` if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
@@ -380,7 +382,7 @@ pub struct ExternalizationInfo {
 }
 
 /// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint and is answered before it is taken. It may be empty; malformed
-/// fields are refused with 400.
+/// fields are refused with 400, unknown ones ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory for the savepoint's folder, a URI or an absolute path; absent:
@@ -403,7 +405,8 @@ pub struct SavepointBody {
 }
 
 /// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint and is answered before it is taken. If the savepoint fails,
-/// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400.
+/// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400, unknown ones
+/// ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -427,7 +430,7 @@ pub struct StopBody {
 }
 
 /// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a job still
-/// needs it.
+/// needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.

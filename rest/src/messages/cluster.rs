@@ -151,7 +151,7 @@ impl AggregatedMetric {
 }
 
 /// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one without
-/// fields. A block of the node that ends later stays as it is.
+/// fields; an unknown field is refused with 400. A block of the node that ends later stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {

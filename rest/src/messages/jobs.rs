@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it lives. At least
-/// one field must be present, otherwise the answer is 400. Each beat replaces the deadline of the one before; when the deadline passes
-/// without another beat, the job is cancelled, or left alone if it does not run yet.
+/// one field must be present, otherwise the answer is 400, as for an unknown field. Each beat replaces the deadline of the one before; when
+/// the deadline passes without another beat, the job is cancelled, or left alone if it does not run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
@@ -154,7 +154,8 @@ pub struct JobVertexInfo {
     pub metrics: IoMetrics,
 }
 
-/// Numbers of records and bytes that a subtask's current attempt has received and sent, or the sums over several subtasks.
+/// Numbers of records and bytes that a subtask's current attempt has received and sent since it began, or the sums over several subtasks.
+/// Times are not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
@@ -277,7 +278,8 @@ pub struct JobStatusInfo {
     pub status: String,
 }
 
-/// The answer to `GET /jobs/:jobid/execution-result`: whether the job has ended, and how.
+/// The answer to `GET /jobs/:jobid/execution-result`: `COMPLETED` with the result if the job has ended for good, also if it failed or was
+/// cancelled, otherwise `IN_PROGRESS` without one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
@@ -296,7 +298,7 @@ pub struct QueueStatus {
     pub id: String,
 }
 
-/// The outcome of a job that has ended for good: finished, failed or cancelled.
+/// The outcome of a job that has ended for good (finished, failed or cancelled), its running time, and the reason if it failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobExecutionResult {
