@@ -298,8 +298,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
-    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of the leader or
-    /// when 256 later ones have ended.
+    /// [`RestClient::trigger_checkpoint`], also after the job has ended. Refused with 404 if the operation is unknown or forgotten, as
+    /// after a change of the leader or when 256 later ones have ended.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -327,8 +327,9 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if the operation
-    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop, also after the job has ended.
+    /// Refused with 404 if the operation `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have
+    /// ended.
     pub async fn savepoint_status(
         &self,
         job: &str,

@@ -312,8 +312,8 @@ pub struct CheckpointBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
-    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -398,8 +398,8 @@ pub struct SavepointBody {
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
-    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -423,8 +423,8 @@ pub struct StopBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it; once that operation is
-    /// forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
