@@ -55,7 +55,7 @@ impl Default for ClientTimeouts {
 /// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape, and an upload `File` if its file cannot be read.
 /// Besides the statuses that a method names, 400 means an id or field of the wrong form, 401 or 403 that the endpoint does not allow the
 /// request (where a token protects it, the wrong or no token), 503 that no leader of the component in question is known or the endpoint is
-/// overloaded, and 504 that a component did not answer in time.
+/// overloaded, and 504 that a component did not answer in time. A job whose graph is still being built counts as unknown.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,

@@ -131,7 +131,7 @@ pub struct JobVertexInfo {
     pub slot_sharing_group_id: String,
     /// Name of the vertex, meant for people: the names of the chained operators; not unique.
     pub name: String,
-    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
+    /// Number of key groups (the units in which keyed state is divided), and so the largest parallelism that the vertex can have.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
     /// Number of subtasks, at least 1; it does not change while the job runs.
@@ -392,7 +392,7 @@ pub struct VertexDetailsInfo {
     pub name: String,
     /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
-    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
+    /// Number of key groups (the units in which keyed state is divided), and so the largest parallelism that the vertex can have.
     pub max_parallelism: u32,
     /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
     /// ended, when the endpoint answered.
