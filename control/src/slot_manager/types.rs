@@ -27,8 +27,9 @@ pub enum Supply {
         /// Time after which an idle TaskManager is released (`resourcemanager.taskmanager-timeout`); while a job waits for slots, only
         /// one on a blocked node is.
         idle_timeout: Duration,
-        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is
-        /// requested that would exceed it, so that jobs wait and their shortage is reported. `None`: no bound.
+        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is requested
+        /// that would exceed it, so that jobs wait and their shortage is reported; workers that have registered stay, also beyond it.
+        /// `None`: no bound.
         slots_max: Option<u32>,
         /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`): so many are never released, and
         /// missing ones are requested while any job has requirements.

@@ -356,9 +356,9 @@ impl Workers {
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Applies a worker's full slot report; slots that were not known are added, and known ones that it does not list stay as they
-    /// are. A slot that was set less than `settle` ago or has a pending request keeps its state, because the report may have been made
-    /// before. Returns true if anything changed; false, too, if the worker is not registered. `now` is monotonic.
+    /// Applies a worker's full slot report; slots that were not known are added, and known ones that it does not list stay as they are; a
+    /// known slot keeps its profile. A slot that was set less than `settle` ago or has a pending request keeps its state, because the
+    /// report may have been made before. Returns true if anything changed; false, too, if the worker is not registered. `now` is monotonic.
     pub fn reconcile(
         &mut self,
         now: Duration,

@@ -163,7 +163,8 @@ pub enum Event {
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Tasks of a deployment were refused by the program host or never started; they are forgotten without a report.
+    /// Tasks of a deployment were refused by the program host or never started; they are forgotten without a report, because the answer to
+    /// the deployment tells the JobMaster.
     NotDeployed {
         /// The job that the event is about.
         job: JobId,

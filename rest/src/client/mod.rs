@@ -412,9 +412,9 @@ impl RestClient {
     }
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
     /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
-    /// the savepoint is at fault, 409 if the job id is in use, 403 if submissions are not allowed or the cluster is for one job only, 500
-    /// if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is full. After 504 or `Broken` the job may
-    /// have been submitted.
+    /// the savepoint is at fault, 409 if the job id is that of a job that runs or is still remembered, 403 if submissions are not allowed
+    /// or the cluster is for one job only, 500 if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is
+    /// full. After 504 or `Broken` the job may have been submitted.
     pub async fn run(
         &self,
         jar: &str,
