@@ -270,7 +270,8 @@ pub enum Command {
         /// True: kill the host; false: let it cancel its tasks first.
         at_once: bool,
     },
-    /// Tell the program host how much memory it has, because it has started or the job has got another slot here.
+    /// Tell the program host how much memory it has, because it has started or the job has got another slot here; the memory follows from
+    /// the number of the job's slots. It is not taken away when a slot is freed.
     ResizeHost {
         /// The job that the command is about.
         job: JobId,
