@@ -256,9 +256,9 @@ impl RestClient {
     }
     /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on the
     /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
-    /// the job or the coordinator is unknown, 503 while the job is recovered or its coordinators are not up, 500 if the coordinator fails
-    /// or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected are served on, for
-    /// 60 s after each request.
+    /// the job or the coordinator is unknown, 503 while the job is being stored or recovered or its coordinators are not up, 500 if the
+    /// coordinator fails or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected
+    /// are served on, for 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
