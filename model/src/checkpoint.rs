@@ -183,7 +183,8 @@ pub struct OperatorState {
 pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
-    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint.
+    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint. The next JobMaster of the job may give out
+    /// numbers again that only incomplete checkpoints had: `graph` tells their objects apart.
     pub checkpoint: u64,
     /// The id of the execution graph (the job's run under one JobMaster) that took the checkpoint. It differs between
     /// the JobMasters of a job, so that two of them never give objects the same name. 0 in metadata that was written

@@ -123,8 +123,8 @@ struct Use {
 }
 
 /// A claim on a blob in a [`BlobCache`]: the cache keeps the blob while this value lives. When the last lease of a
-/// transient blob is dropped, the blob is removed in the background; a permanent one then stays for
-/// `CacheSettings::cleanup_interval`, unless the cache is too large. In the server's own cache a lease has no effect.
+/// transient blob is dropped, the blob is removed in the background; a permanent one then stays until the first sweep after
+/// `CacheSettings::cleanup_interval`, or until one at which the cache is too large. In the server's own cache a lease has no effect.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,

@@ -58,7 +58,8 @@ pub enum ClusterMode {
     PerJob(Box<JobGraph>),
 }
 
-/// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
+/// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down. The leading Dispatcher
+/// makes it; the process's entrypoint reads it and then ends the process. It is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
     /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if `job` is `None`.
