@@ -71,7 +71,8 @@ impl JobStatus {
     }
 }
 
-/// The state of one execution attempt (one try of one subtask), with Flink's names. Displays and serialises as in Flink's REST
+/// The state of one execution attempt (one try of one subtask), with Flink's names. The job's JobMaster keeps it: up to DEPLOYING as it
+/// decides, then as the TaskExecutor reports. Displays and serialises as in Flink's REST
 /// interface.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
