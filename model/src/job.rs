@@ -63,7 +63,7 @@ pub struct TaskIo {
 }
 
 /// Everything about a job as it is now or as it ended: the JobMaster makes it anew for each question and once at the job's end, REST shows
-/// it, and the store of ended jobs keeps it.
+/// it, and the store of ended jobs keeps it. The Dispatcher makes one, without vertices, for a stored job that can never run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.

@@ -91,7 +91,7 @@ type Removal = Shared<BoxFuture<'static, ()>>;
 
 /// A TaskManager's cache of blobs (programs and files by content hash), as local files that were fetched from the JobManager's
 /// BlobServer. The TaskExecutor sets the server, holds leases on the programs of its jobs, and sweeps; the keeper of program hosts
-/// fetches. Clones share it and are cheap.
+/// fetches. In an embedded cluster it reads the BlobServer's own store instead ([`BlobCache::of_server`]). Clones share it and are cheap.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);

@@ -63,14 +63,15 @@ pub struct JobMasterDeps {
     pub services: ProcessServices,
     /// The job graph to run; it passed the Dispatcher's check (`control::job_graph::check`).
     pub graph: Arc<JobGraph>,
-    /// The cluster's options with the job's own applied over them.
+    /// The cluster's options with the job's own applied over them; without these if the job is recovered and they are no longer valid.
     pub options: conf::Options,
     /// Session of the leadership under which the JobMaster runs; its endpoint is fenced by it.
     pub session: JobMasterId,
     /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
     /// shown it as the job's start.
     pub submitted_ms: u64,
-    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
+    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something; none for
+    /// a recovered job.
     pub trace: TraceContext,
     /// Gateway of this process's keeper of program hosts (child processes that run the program), which starts the host
     /// of the job's coordinators.
