@@ -23,9 +23,9 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its program host reports it to the TaskExecutor, and the TaskExecutor to the job's JobMaster: at each change of
-/// the state, about once a second while its counts or metrics change, and again in the reports that go with heartbeats. Updates may overtake
-/// each other.
+/// The state of one task, as its program host reports it to the TaskExecutor, and the TaskExecutor to the job's JobMaster: at each change
+/// of the state, about once a second while its counts or metrics change, and again in the reports that go with heartbeats. Updates may
+/// overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
