@@ -67,8 +67,8 @@ fn start(threads: Threads, task: impl Future<Output = ()> + Send + 'static) -> R
 }
 
 /// Serves the framed peer, a plain TCP server with which Flott's RPC is compared, on every connection that comes: read loop → bounded
-/// channel → one worker, which sends each frame back → coalescing writer. The channels hold 1,024 frames; while one is full, the connection is not read. Returns only with an error of the
-/// listener or of a new connection, or if a thread cannot be started.
+/// channel → one worker, which sends each frame back → coalescing writer. The channels hold 1,024 frames; while one is full, the
+/// connection is not read. Returns only with an error of the listener or of a new connection, or if a thread cannot be started.
 pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
