@@ -173,7 +173,7 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
     /// Withdraws the actor's name, asks the actor to stop ([`Stop`]), and waits without a time limit until it has
     /// ended; returns at once if it has died. Its death is not reported from now on.
     pub async fn stop(mut self) {
-        self.guard.take();
+        self.unguard();
         self.registration.take();
         // A fresh handle is never parked by a full mailbox; an actor that is dead has stopped too.
         let _ = self.addr.clone().send(Stop).await;

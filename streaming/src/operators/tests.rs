@@ -665,7 +665,7 @@ fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() 
     ];
     for ((savepoint, full, kind), checkpoint) in barriers.into_iter().zip(2..) {
         let barrier =
-            crate::seam::Barrier { checkpoint, triggered_ms: 0, last: false, savepoint, full };
+            crate::seam::Barrier { checkpoint, savepoint, full, ..crate::seam::Barrier::default() };
         assert_eq!(link.event(StreamEvent::Barrier(barrier)).unwrap(), Flow::Done);
         assert_eq!(link.begun(), Some(kind), "checkpoint {checkpoint}");
         link.write_snapshots(&mut Slice::whole()).unwrap();

@@ -265,7 +265,7 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
 
     /// Returns what is to be committed when the checkpoint is complete. Called once per barrier, and once after the last
     /// record, after [`SinkWriter::flush`] and before [`CommittingSinkWriter::snapshot_state`]; not at barriers after the last record.
-    /// What was written before must survive the process from now on.
+    /// Everything that was written before must survive the process from now on.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     api::Environment,
-    operators::{BoxError, OperatorContext},
+    operators::{BATCH_RECORDS, BoxError, OperatorContext},
 };
 use std::{
     collections::VecDeque,
@@ -179,8 +179,6 @@ impl SequenceReader {
     }
 }
 
-/// Records of a full batch.
-const BATCH: f64 = 1_024.0;
 /// Time in milliseconds that the next number may be overdue: a source that was held up for less makes up for it. With more, the
 /// clock was set forward, or so much is due that the rate means nothing any more.
 const LAG_MAX_MS: u64 = 60_000;
@@ -203,7 +201,7 @@ struct Schedule {
 impl Schedule {
     fn new(per_ms: f64, linger_ms: u64) -> Self {
         // `as` saturates, which small rates reach.
-        let wait_ms = ((BATCH / per_ms) as u64).min(linger_ms).max(1);
+        let wait_ms = ((BATCH_RECORDS as f64 / per_ms) as u64).min(linger_ms).max(1);
         Self { per_ms, wait_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
     }
 

@@ -117,11 +117,14 @@ struct ShownLogs(Option<PathBuf>);
 
 impl Drop for ShownLogs {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
         let files = self.0.iter().flat_map(std::fs::read_dir).flatten().flatten();
         let mut files: Vec<PathBuf> = files.map(|file| file.path()).collect();
         files.sort();
-        for file in files.iter().filter(|_| std::thread::panicking()) {
-            let text = std::fs::read_to_string(file).unwrap_or_default();
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
             eprintln!("---- {} ----\n{}", file.display(), tail(&text, 100));
         }
     }
