@@ -183,7 +183,8 @@ pub enum Fact {
         call: &'static str,
     },
     /// A call was answered with the error [`FabricError::Fenced`]: its endpoint is served under another session than
-    /// the caller named. Noted by the caller; the callee changed nothing.
+    /// the caller named. The callee changed nothing. Noted by TaskManagers (registrations, slot reports, calls to JobMasters) and by the
+    /// SlotManager (slot requests); other callers note none.
     CallFenced {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,
@@ -216,7 +217,7 @@ pub enum Fact {
         cause: Option<String>,
     },
     /// A call came from a session that is not that of the current leader and was refused; nothing changed. Noted by the
-    /// component that was called.
+    /// component that was called, if it is a TaskExecutor, a ResourceManager or the election.
     StaleCallerRefused {
         /// Name of the call, such as `dispatcher.SubmitJob`.
         call: &'static str,

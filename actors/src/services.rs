@@ -100,7 +100,8 @@ macro_rules! stops_at_once {
 pub(crate) use stops_at_once;
 
 /// The owner's handle of a running actor and of the name that it is served under. Dropping the handle withdraws the
-/// name, so that calls fail, and asks the actor to stop, without waiting; [`Running::stop`] waits.
+/// name, so that calls fail, and asks the actor to stop, without waiting; [`Running::stop`] waits. The handle notices an actor that dies
+/// of a panic only if it is [guarded](Running::guarded).
 #[derive(derive_more::Debug)]
 #[debug("Running({})", self.address)]
 pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
@@ -191,7 +192,8 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
 pub struct FatalError {
-    /// Name of the component that can't go on, as the reporter chose it: its endpoint's name, or `watchdog` for a stuck actor.
+    /// Name of the component that can't go on, as the reporter chose it: as a rule its endpoint's name, such as `task_executor`; also
+    /// `watchdog` for a stuck actor, or `program host of job …` for user code inside the process that can't be stopped.
     pub component: String,
     /// Reason as text for people.
     pub cause: String,
@@ -234,8 +236,8 @@ impl FatalErrorHandler {
     }
 }
 
-/// A source of the current leaders of components: a process's own table of leaders, or questions to the JobManager
-/// process that leads.
+/// A source of the current leaders of components: a process's own table of leaders, or questions to the JobManager process that leads.
+/// Components [`watch`](Self::watch) a leader and follow its changes; the last known one stays while nobody can be asked.
 pub trait LeaderRetrieval: Send + Sync {
     /// Returns a receiver of the newest known address and session of the component's leader, at once; its value is `None` while
     /// none is known: at first, and after a leader was withdrawn. A known leader need not be alive: while the asked process does not
@@ -252,7 +254,8 @@ pub trait LeaderRetrieval: Send + Sync {
 
 /// A message of an election to a contender (the leader shell of a component that stands for leadership). The answer to
 /// [`Leadership::Revoked`] (its handler's future) means that everything the contender had started under the session has
-/// ended: the next grant waits for it.
+/// ended: the next grant waits for it. A JobMaster's shell gets its grants from the job's runner instead, and no revocations: the runner
+/// stops the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub enum Leadership {
@@ -265,7 +268,9 @@ pub enum Leadership {
 }
 
 /// The election service of a JobManager process, as its components (Dispatcher and ResourceManager) see it.
-/// The process holds one lease for all of them; each gets sessions of its own.
+/// The process holds one lease for all of them; each gets sessions of its own. Order: a component's leader shell calls
+/// [`contend`](Self::contend) once; for each session that is granted to it, it starts its leader, then calls
+/// [`confirm`](Self::confirm), until the session is revoked or the shell drops its [`Contention`].
 pub trait LeaderElection: Send + Sync {
     /// Stands for leadership of `component`, and returns at once. There is one contender per component and process: a later one takes
     /// its place, and the earlier one gets no further message, not even a revocation. Grants and revocations are sent to `contender`,

@@ -9,7 +9,8 @@ use std::time::Duration;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 
 /// Returns the settings for S3 from the options `s3.*`: endpoint, region, access keys, and how buckets are addressed.
-/// Connects nowhere. The result holds secrets and must not be logged.
+/// Options that are not set become `None`: the environment (`AWS_…`) supplies them when a store is opened. Connects nowhere. The result
+/// holds secrets; its debug text shows none.
 pub fn s3_settings(options: &conf::Options) -> S3Settings {
     S3Settings {
         endpoint: options.get(&conf::s3::ENDPOINT),

@@ -11,7 +11,8 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// Bytes of a request or reply of the bare peers, without a length: a body of 128 bytes and a header as large as the fabric's.
+/// Bytes of a request or reply of the bare peers (plain TCP servers, with which Flott's RPC is compared), without a length: a body of 128
+/// bytes and a header as large as that of Flott's RPC.
 pub const FRAME_BYTES: usize = 128 + 64;
 
 /// Sends each frame of [`FRAME_BYTES`] back, on every connection that comes, each served by a local task (so a `LocalSet` is needed).
@@ -43,8 +44,8 @@ pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whether the framed peer's worker and caller have threads of their own, as actors have, or share the one of
-/// their socket.
+/// Says whether the worker of the framed peer ([`serve_framed`]) and its caller ([`call_framed`]) have threads of their own, as actors
+/// have, or share the one of their socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// Socket and worker (or caller) are tasks on one thread.
@@ -65,9 +66,9 @@ fn start(threads: Threads, task: impl Future<Output = ()> + Send + 'static) -> R
     Ok(())
 }
 
-/// Serves the framed peer on every connection that comes: read loop → bounded channel → one worker, which sends each frame back →
-/// coalescing writer. The channels hold 1,024 frames; while one is full, the connection is not read. Returns only with an error of the
-/// listener or of a new connection, or if a thread cannot be started.
+/// Serves the framed peer, a plain TCP server with which Flott's RPC is compared, on every connection that comes: read loop → bounded
+/// channel → one worker, which sends each frame back → coalescing writer. The channels hold 1,024 frames; while one is full, the
+/// connection is not read. Returns only with an error of the listener or of a new connection, or if a thread cannot be started.
 pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;

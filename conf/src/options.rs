@@ -65,7 +65,8 @@ struct Entry {
 }
 
 /// The options of a process or of a job: the settings as texts under their options' own names, each with the place where it was set;
-/// immutable and cheap to clone. An option that is not set has its default, which is not stored here.
+/// immutable and cheap to clone. Each setting that was given as text has been checked. An option that is not set has its default, which is
+/// not stored here; [`Options::get`] gives the value in either case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,
@@ -183,8 +184,8 @@ impl Options {
             .unwrap_or_else(option.default)
     }
 
-    /// Returns the values of a family's options that are set, by the name that stands in the place of `<name>`; empty
-    /// if none is set.
+    /// Returns the values of a family's options that are set, by the name that stands in the place of `<name>`, such as `gpu` for
+    /// `external-resource.gpu.amount`; empty if none is set.
     pub fn get_family<T: OptionValue>(&self, family: &Family<T>) -> BTreeMap<String, T> {
         let member = |(key, entry): (&String, &Entry)| {
             let name = family.name_in(key)?;
@@ -202,8 +203,8 @@ impl Options {
         self.entries.iter().filter_map(own).collect()
     }
 
-    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only
-    /// the option that it falls back to is set, and if neither is.
+    /// Returns true if `option` has a setting of its own in any layer, even if it equals the default. False if only the option that it
+    /// falls back to is set, and if neither is, so that [`Options::get`] returns the default.
     pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
         self.entries.contains_key(option.key)
     }
@@ -234,7 +235,8 @@ impl Options {
     }
 
     /// Returns those settings of these options (a cluster's) that shape a job's graph when it is built, as texts by key: all under
-    /// `pipeline.` and `execution.checkpointing.`; defaults are not among them. A program's own options override them.
+    /// `pipeline.` and `execution.checkpointing.`; defaults are not among them. A program's own options override them. The Dispatcher
+    /// passes them to the programs that it runs.
     pub fn shaping(&self) -> BTreeMap<String, String> {
         let mut shaping = self.to_map();
         shaping.retain(|key, _| SHAPING.iter().any(|prefix| key.starts_with(prefix)));

@@ -129,8 +129,8 @@ impl OptionValue for Duration {
     }
 }
 
-/// The ports to which a socket may be bound, in the order in which they are tried; 0 lets the system choose a free
-/// one. Parses a number, a range `50100-50200`, or a list of these with at most 1,024 parts; longer
+/// The ports to which a socket may be bound, in the order in which they are tried; 0 lets the system choose a free one. Parses a number, a
+/// range `50100-50200` (from the smaller to the larger, not from 0), or a list of these with at most 1,024 parts; other texts and longer
 /// lists do not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
@@ -204,8 +204,8 @@ impl OptionValue for Ports {
 }
 
 /// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names are module paths, with
-/// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. The default is
-/// `info`. The value of `log.level`, before which the variable `RUST_LOG` goes. Displays as it was written.
+/// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. Names are not
+/// checked. The default is `info`. The value of `log.level`, before which the variable `RUST_LOG` goes. Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);
@@ -238,8 +238,8 @@ impl OptionValue for LogFilter {
     }
 }
 
-/// A list of texts. Parses elements separated by `,` or `;`, trimmed and without empty ones, or a JSON array of
-/// texts, whose elements may hold separators.
+/// A list of texts, the type of options with several values. Parses elements separated by `,` or `;`, trimmed and without empty ones, or
+/// (if the text begins with `[`) a JSON array of texts, whose elements may hold separators. An empty text is an empty list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct List(pub Vec<String>);
 

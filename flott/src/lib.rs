@@ -91,9 +91,11 @@ pub mod prelude {
 /// Blocks until the role has ended. SIGINT or SIGTERM cancels the job of an embedded cluster, and stops a JobManager or TaskManager, whose
 /// jobs go on elsewhere; a second signal ends the process at once with exit code 2.
 ///
-/// The exit code is 0 for success, also of a cancelled job, 1 for a failed start (such as a build that fails), 2 for a fatal error, 3 for
-/// a failed job, 4 for an unknown outcome, and 64 for wrong usage. A second call in the same process runs nothing, prints an error to
-/// standard error and returns 64.
+/// The exit code is 0 for success, also of a cancelled job, of help that was asked for, and of a JobManager or TaskManager that a signal
+/// has stopped; 1 for a failed start (such as a build that fails), 2 for a fatal error (also if results cannot be written to standard
+/// output), 3 for a failed job, 4 if the job's outcome is unknown or not all of its results could be read, and 64 for wrong arguments or
+/// options. A program host kills itself with SIGKILL, and so does not return, when the process that started it has died. A second call in
+/// the same process runs nothing, prints an error to standard error and returns 64.
 ///
 /// A program with several jobs registers each of them under a name. `flott run --job NAME` selects one, and for a program that is started
 /// by itself the environment variable `FLOTT_PIPELINE_ENTRY=NAME`; none selected is an error:

@@ -22,14 +22,15 @@ gateway! {
     DeleteJobBlobs => (), BlobError;
 }
 
-/// Identifies an open upload. Drawn at random by the server. Once the upload is closed, has failed, or was dropped
-/// after a minute without a chunk, calls with the id are refused with [`BlobError::BadChunk`].
+/// Identifies an open upload, as [`OpenUpload`] is answered. Drawn at random by the server. Once the upload is closed, has failed, or was
+/// dropped after a minute without a chunk, calls with the id are refused with [`BlobError::BadChunk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UploadId(pub u64);
 
-/// Begins an upload of a blob; answered with the upload's id. Nobody can read the blob before [`CloseUpload`] has succeeded. A
-/// repeated call begins another upload. The server drops an upload after a minute without a chunk. If 64 uploads are open, the call is
-/// refused with [`BlobError::Busy`]; with `DiskFull` or `Io` if the store cannot begin a file.
+/// REST → BlobServer: begins an upload of a blob, which [`UploadChunk`]s and one [`CloseUpload`] follow; answered with the upload's id.
+/// Nobody can read the blob before `CloseUpload` has succeeded. A repeated call begins another upload. The server drops an upload after a
+/// minute without a chunk, and all when it ends. If 64 uploads are open, the call is refused with [`BlobError::Busy`]; with `DiskFull` or
+/// `Io` if the store cannot begin a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
@@ -39,7 +40,7 @@ pub struct OpenUpload {
     pub kind: BlobKind,
 }
 
-/// Appends bytes to an open upload; answered when the store has written them. A repetition of the last chunk changes
+/// REST → BlobServer: appends bytes to an open upload; answered when the store has written them. A repetition of the last chunk changes
 /// nothing. [`BlobError::BadChunk`] and [`BlobError::Busy`] leave the upload as it was; a failed write (`DiskFull`,
 /// `Io`) ends it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,10 +55,10 @@ pub struct UploadChunk {
     pub bytes: Vec<u8>,
 }
 
-/// Ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload is over after this
-/// even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if the upload is not
-/// open, as after an earlier `CloseUpload` ([`HasBlob`] tells whether that succeeded); `DiskFull` or `Io` if the store fails. A permanent
-/// blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
+/// REST → BlobServer: ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
+/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if
+/// the upload is not open, as after an earlier `CloseUpload` ([`HasBlob`] tells whether that succeeded); `DiskFull` or `Io` if the store
+/// fails. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CloseUpload {
     /// Id that [`OpenUpload`] was answered with.
@@ -66,10 +67,10 @@ pub struct CloseUpload {
     pub hash: ContentHash,
 }
 
-/// Asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing or damaged
-/// (the server reads it to check, and removes a damaged file). A permanent blob of the cluster that is found is kept for at least
-/// 60 s more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if
-/// the store fails.
+/// REST → BlobServer: asks whether the server has a blob with this content, and for its key. The answer is `None` if the blob is missing or
+/// damaged (the server reads it to check, and removes a damaged file). A permanent blob of the cluster that is found is kept for at least
+/// 60 s more, so that the caller can submit a job that needs it. [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if the
+/// store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HasBlob {
     /// Job that the blob belongs to; `None` for blobs of the cluster, such as programs.
@@ -78,9 +79,9 @@ pub struct HasBlob {
     pub hash: ContentHash,
 }
 
-/// Reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's expiry; a transient
-/// blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing, [`BlobError::WrongHash`]
-/// if its file is damaged, [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if the store fails.
+/// Blob cache → BlobServer: reads a part of a blob; answered with its bytes, fewer than `max` at the blob's end. Puts off the blob's
+/// expiry; a transient blob that was read to its end expires within a minute. [`BlobError::NotFound`] if the blob is missing,
+/// [`BlobError::WrongHash`] if its file is damaged, [`BlobError::Busy`] if too many calls wait, `DiskFull` or `Io` if the store fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadBlob {
     /// Key of the blob to read, as [`CloseUpload`] or [`HasBlob`] returned it.
@@ -92,8 +93,8 @@ pub struct ReadBlob {
 }
 
 /// Dispatcher → BlobServer: deletes all blobs of a job, because the job has ended; answered when they are deleted. Blobs
-/// that belong to no job stay. `BlobError::Busy` if too many calls wait, `BlobError::Io` if the store fails; the call may
-/// be repeated.
+/// that belong to no job stay, and so do open uploads for the job. `BlobError::Busy` if too many calls wait, `BlobError::Io` if the store
+/// fails; the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeleteJobBlobs {
     /// Job whose blobs are deleted; a job without blobs is no error.

@@ -64,9 +64,9 @@ impl<C: Call> actix::Message for Ask<C> {
     type Result = Result<C::Reply, C::Error>;
 }
 
-/// The sender of a call, as the handler sees it. The call counts as waiting in the mailbox until the handler drops this
-/// value, or a later call of the endpoint has had its turn; while the value is kept, the call counts as under way. Dropping a clone has
-/// no effect.
+/// The sender of a call, as the handler sees it: its identity, its leader session, its deadline and its trace. The call counts as waiting
+/// in the mailbox until the handler drops this value, or a later call of the endpoint has had its turn; while the value is kept, the call
+/// counts as under way. Dropping a clone has no effect.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Identity that the caller's connection proved; [`Principal::Local`] within the process.

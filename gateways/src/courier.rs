@@ -59,8 +59,9 @@ impl<G: Gateway> Remote<G> {
     }
 }
 
-/// A type of facts, messages that must arrive exactly once and in order, that a [`Courier`] can deliver. Implemented
-/// for every type `F` for which a gateway declares the call `Facts<F>`.
+/// A type of facts, messages that must arrive exactly once and in order, that a [`Courier`] can deliver. Implemented for every type `F`
+/// for which a gateway declares the call `Facts<F>`, whose reply is the number of the fact that the receiver expects next; nobody
+/// implements it by hand.
 pub trait Deliverable: Clone + Send + 'static {
     /// The delivering call, `Facts<Self>`.
     type Delivery: Call<Reply = u64, Error = Never> + Clone + From<Facts<Self>>;

@@ -16,7 +16,8 @@ use std::{
 use tokio::time::Instant;
 
 /// Decides in a simulation how late calls and answers arrive, so that one call overtakes another where the fabric
-/// promises no order. Set as `RpcOptions::disorder` of each process.
+/// promises no order. Set as `RpcOptions::disorder` of each process. The fabric calls `hold` before it delivers a call or an answer, and
+/// `overtaken` when a held call is delivered after a later one. Implemented by the simulation only.
 pub trait Disorder: Send + Sync + fmt::Debug {
     /// Draws the time for which the next call or answer is held back; mostly zero. Called once for each call that reaches an endpoint,
     /// also from inside the process, and once for each answer of another process. Calls to one endpoint keep their order.

@@ -75,12 +75,14 @@ pub struct PlanProgram {
     pub options: BTreeMap<String, String>,
 }
 
-/// The reason why a submission was refused: this request runs no job. A [`SubmitJob`] is not refused with `Build`, `NoRoom` or `Usage`; a
-/// [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after [`Storage`](Self::Storage) and
-/// [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then runs the job.
+/// The reason why [`SubmitJob`], [`SubmitProgram`] or [`PlanProgram`] was refused: this request runs no job. A [`SubmitJob`] is not refused
+/// with `Build`, `NoRoom` or `Usage`; a [`PlanProgram`] only with these, `SingleJob`, and `InvalidGraph` (for an option). Only after
+/// [`Storage`](Self::Storage) and [`ShuttingDown`](Self::ShuttingDown) the graph may have been stored all the same; the next leader then
+/// runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SubmitError {
-    /// A job of that id is being built, stored or recovered, or it runs, or its end is not recorded yet.
+    /// A job of that id is being built, stored or recovered, or it runs, or its end is not recorded yet; or an earlier leader has stored
+    /// one without this Dispatcher's knowledge, which takes that job over now.
     #[error("job {job} is running already")]
     DuplicateRunning {
         /// Id of the job.
@@ -126,7 +128,8 @@ pub enum SubmitError {
         help: bool,
     },
     /// The graph is malformed (no vertices, above the limits of [`JobGraph`], duplicate ids, a parallelism out of its range, vertices or
-    /// edges that do not fit together), or an option of the job is unknown or invalid; the text says how.
+    /// edges that do not fit together), or an option of the job is unknown or invalid, or a program has built the graph for another job
+    /// id; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names: that cannot be read, is a checkpoint of a job with the same id, was claimed by
@@ -144,9 +147,9 @@ pub enum SubmitError {
 }
 
 /// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. Errors:
-/// [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is being stored or recovered,
-/// or is unknown while the Dispatcher still reads its predecessor's jobs, or no JobMaster answers by the call's deadline (the job may be
-/// cancelled all the same). May be repeated.
+/// [`JobError::NotFound`], also while the job's graph is still being built; [`JobError::Terminated`] if the job has ended;
+/// `JobError::Unavailable` if the job is being stored or recovered, or is unknown while the Dispatcher still reads its predecessor's jobs,
+/// or no JobMaster answers by the call's deadline (the job may be cancelled all the same). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
     /// Job to cancel; [`JobError::NotFound`] if it is not known.
@@ -154,10 +157,11 @@ pub struct CancelJob {
 }
 
 /// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first beat binds the job to
-/// its client: the Dispatcher cancels it when no further beat comes within `timeout_ms`. The binding is not stored: the next leading
-/// Dispatcher binds again only jobs that were submitted with `execution.shutdown-on-attached-exit`. Errors: [`JobError::NotFound`];
-/// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still reads its
-/// predecessor's jobs.
+/// its client: the Dispatcher cancels it once, with at most 30 s for the JobMaster's answer, when no further beat comes within
+/// `timeout_ms`; a job that does not run yet then is not cancelled. Jobs that are being built, stored or recovered are bound, too. The
+/// binding is not stored: the next leading Dispatcher binds again only jobs that were submitted with
+/// `execution.shutdown-on-attached-exit`. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended;
+/// `JobError::Unavailable` if the job is unknown while the Dispatcher still reads its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
@@ -170,13 +174,15 @@ pub struct ClientHeartbeat {
 /// Client or REST → Dispatcher: begins a savepoint, a stop (a savepoint with which the job ends) or a checkpoint of a
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
-/// job has ended; `JobError::Unavailable` while it is being stored or recovered. A savepoint that fails later (also because no
-/// JobMaster answers within 60 s) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
+/// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
+/// Dispatcher still reads its predecessor's jobs. A savepoint that fails later (also because no JobMaster is found within 60 s) shows only
+/// in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.
     pub job_id: JobId,
-    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
+    /// The id of the operation, drawn by the client or by REST. One that is known for this job already, of whatever kind, begins nothing
+    /// new; an id may be used again once its operation is forgotten.
     pub trigger_id: TriggerId,
     /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
     /// a checkpoint for the job's own recovery beside the periodic ones.
@@ -191,8 +197,8 @@ pub struct TriggerSavepoint {
 }
 
 /// Client or REST → Dispatcher: asks for the state of an operation that [`TriggerSavepoint`] or [`DisposeSavepoint`] began.
-/// A Dispatcher remembers the newest 256 ended operations of its own leadership; others are refused with
-/// `OperationUnknown`.
+/// A Dispatcher knows the operations of its own leadership that are under way, and the 256 of all jobs that ended last; others are
+/// refused with [`OperationUnknown`]. Changes nothing: the outcome may be asked for again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` if the operation is a disposal.
@@ -202,33 +208,33 @@ pub struct RequestSavepoint {
 }
 
 /// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known under
-/// its id, like [`TriggerSavepoint`]. The operation fails later if no savepoint is at the path, if it is a checkpoint of a running
-/// job, if a running job was started from it and has no complete checkpoint of its own yet, or while the Dispatcher still reads its
-/// predecessor's jobs.
+/// its id, like [`TriggerSavepoint`], and never refused. The operation fails later if no savepoint is at the path or it cannot be read or
+/// deleted, if it is a checkpoint of a running job, if a running job was started from it and has no complete checkpoint of its own yet,
+/// or while the Dispatcher still reads its predecessor's jobs. Jobs that have ended protect no savepoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
-    /// The id of the operation, drawn by the client; one that is known already begins nothing new.
+    /// The id of the operation, drawn by the client or by REST; one that is known already (of a disposal) begins nothing new.
     pub trigger_id: TriggerId,
     /// URI or absolute path of the savepoint's folder, which is deleted with all its files.
     pub path: String,
 }
 
-/// The state of an operation on savepoints (their taking or disposal), as [`RequestSavepoint`] is answered. Kept in the Dispatcher's
-/// memory only.
+/// The state of an operation that [`TriggerSavepoint`] or [`DisposeSavepoint`] began, as [`RequestSavepoint`] is answered: under way, done
+/// with a result, or failed for good with a cause. Kept in the Dispatcher's memory only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperationState {
     /// The operation has not ended yet; ask again.
     InProgress,
-    /// The operation has succeeded. For a savepoint: the URI of its folder; for a checkpoint: its number; for a
-    /// disposal: the path that was given.
+    /// The operation has succeeded. For a savepoint or a stop: the URI of the savepoint's folder; for a checkpoint: its number; for a
+    /// disposal: the path that was given. A stop is done when the job's end is recorded, or 60 s after the savepoint was complete.
     Done(String),
     /// The operation has failed, for the reason in the cause (kind `SavepointFailed`). If the savepoint is complete and only the
     /// cancellation failed, the cause says so.
     Failed(FailureCause),
 }
 
-/// No operation of this id is known here: it was never triggered, the Dispatcher's leadership has changed since, or 256
-/// others have ended since.
+/// No operation of this id is known here: it was never triggered, or for another job; the Dispatcher's leadership has changed since; or
+/// 256 others have ended after it. The only error of [`RequestSavepoint`]; holds the id that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "no operation with trigger id {0} is known here; it is forgotten when the JobManager changes"
@@ -276,8 +282,9 @@ pub struct JobResult {
 }
 
 /// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the stored details
-/// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] while no JobMaster answers by the call's deadline, or the
-/// job is being stored or recovered; [`JobError::DetailsGone`] if only the result of the ended job is left.
+/// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] if no JobMaster answers by the call's deadline, the job is
+/// being stored or recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs; [`JobError::DetailsGone`] if the
+/// details of the ended job were lost or dropped, or cannot be read. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
     /// Job whose details are asked for.
@@ -285,8 +292,9 @@ pub struct RequestJobDetails {
 }
 
 /// REST → Dispatcher: asks for the report of one job's checkpoints: from its JobMaster, or from the archived details if it
-/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] while no JobMaster answers by the call's
-/// deadline, or the job is being stored or recovered; [`JobError::DetailsGone`] if the details of the ended job were lost or dropped.
+/// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] if no JobMaster answers by the call's deadline,
+/// the job is being stored or recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs;
+/// [`JobError::DetailsGone`] if the details of the ended job were lost or dropped, or cannot be read. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
     /// Job whose checkpoints are reported.
@@ -333,7 +341,8 @@ pub struct JobSummary {
 /// per job, on the JobManager; answered with the coordinator's answer. The job must run, or have finished while its
 /// program host still serves the results that it collected: for 60 s after the job's end and after each request, unless its place is
 /// needed (after 5 s) or more than 16 hosts serve results. A job that has ended otherwise, or whose results are gone, is refused with
-/// `CoordinationError::Failed`, one without a JobMaster, or that is being stored or recovered, with `CoordinationError::Unavailable`.
+/// `CoordinationError::Failed`. A job without a JobMaster, one that is being stored or recovered, and one that is unknown while the
+/// Dispatcher still reads its predecessor's jobs, are refused with `CoordinationError::Unavailable`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
@@ -352,11 +361,14 @@ pub struct DeliverCoordinationRequest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShutDownCluster {}
 
-/// The reason why a call about a job was refused. The call has changed nothing, except that after
-/// [`Unavailable`](Self::Unavailable) the JobMaster may have carried it out and only its answer was lost.
+/// The reason why the Dispatcher refused a call about one job: the job is not known ([`NotFound`](Self::NotFound)), cannot be asked now
+/// ([`Unavailable`](Self::Unavailable): ask again), has ended ([`Terminated`](Self::Terminated), only of calls that change something), or
+/// has ended and lost its details ([`DetailsGone`](Self::DetailsGone)). The call has changed nothing, except that after `Unavailable` the
+/// JobMaster may have carried it out and only its answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
-    /// The Dispatcher knows no such job: it neither runs nor is remembered as ended.
+    /// The Dispatcher knows no such job: it neither runs nor is remembered as ended. A job whose graph is still being built counts as
+    /// unknown, except for [`ClientHeartbeat`].
     #[error("job {job} is not known here")]
     NotFound {
         /// Id of the job.
@@ -370,7 +382,8 @@ pub enum JobError {
         /// Id of the job.
         job: JobId,
     },
-    /// The job has ended, so the call changed nothing.
+    /// The job has ended as `status`: it cannot be cancelled, bound to a client or asked for a savepoint any more. A [`CancelJob`] under
+    /// way while the job ends is refused so, too, and may itself have ended it.
     #[error("job {job} has already ended as {status}")]
     Terminated {
         /// Id of the job.
@@ -378,7 +391,8 @@ pub enum JobError {
         /// State in which the job ended.
         status: JobStatus,
     },
-    /// The job has ended and only its result is left: its details were lost or dropped.
+    /// The job has ended as `status`, and only its result is left: its details were not stored, had to make room for newer ones, or cannot
+    /// be read (the text `why` says which). Of [`RequestJobDetails`] and [`RequestJobCheckpoints`] only.
     #[error("job {job} has ended as {status}, and its details are gone: {why}")]
     DetailsGone {
         /// Id of the job.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Tells whether a call that failed may have been executed all the same.
+/// Tells whether the called process may have executed a call that failed as [`FabricError::Unreachable`]: whether the caller may repeat a
+/// call that must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Executed {
     /// The call certainly was not executed.
@@ -16,13 +17,16 @@ pub enum Executed {
     Maybe,
 }
 
-/// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler.
+/// A failure of the RPC service (the fabric): the call brought no answer of the callee's handler. [`FabricError::may_have_run`] tells
+/// whether the call may have been executed all the same, [`FabricError::is_retriable`] whether the same call may succeed later. Made at
+/// the caller, or by the called process and sent back.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum FabricError {
     /// The call brought no answer: no connection to the process was made (nobody listens, TLS failed, the peer closed or did not answer
-    /// the handshake, or the address cannot be dialled; calls fail at once in the pause after that), the peer had said goodbye, the
-    /// connection was lost, no answer came by the deadline plus `RpcOptions::answer_grace`, or the endpoint's actor stopped before it
-    /// answered. `executed` says whether the call may have run: `No` without a connection.
+    /// the handshake, it took longer than the call's time, or the address cannot be dialled; after a failed attempt calls fail at once in
+    /// the pause that follows), the peer had said goodbye, the connection was lost, no answer came by the deadline plus
+    /// `RpcOptions::answer_grace`, or the endpoint's actor stopped before it answered. `executed` says whether the call may have run: `No`
+    /// without a connection.
     #[error("{peer} can't be reached: {why}")]
     Unreachable {
         /// The process that was called.

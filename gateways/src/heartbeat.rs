@@ -39,7 +39,8 @@ pub struct Beat {
     pub newest: Newest,
 }
 
-/// The newest payload (report) of one side of a pair of watching actors, as it travels with a beat or its reply.
+/// The newest payload (report) of one side of a pair of watching actors, as it travels with a beat or its reply: the payload if the other
+/// side lacks it, its version, and the version of the other side's payload that has come.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
     /// The payload's version, from one counter of the process for all its pairs, which rises whenever a pair publishes another payload
@@ -108,7 +109,8 @@ pub enum Party {
     },
 }
 
-/// The payload of a beat: the report that the sending actor has published for the other side.
+/// The payload of a beat or its reply: the report that the sending actor has published for the other side. Only TaskExecutors publish
+/// one: `Slots` for their ResourceManager, `Job` for each JobMaster. Only the newest is sent, until the other side has confirmed it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum BeatPayload {
     /// The beat carries no report, because its sender has published none.

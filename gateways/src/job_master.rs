@@ -100,15 +100,15 @@ pub struct OfferSlots {
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
     /// with other hosts. If it differs from that of an accepted slot that is offered again, the host was replaced: the slot's tasks
-    /// fail.
+    /// fail, and the slot stays accepted.
     pub data_address: NodeAddress,
 }
 
 /// TaskExecutor → JobMaster: reports states of tasks, in the order in which they happened. For a failed task (or one that was cancelled
 /// without the JobMaster's wish) the restart strategy decides whether its region (the tasks that restart together) is started again or the
-/// job fails; when all have finished, the job ends, once its coordinators have published its results. Answered with the attempts that the
-/// JobMaster does not know and that have not ended: the TaskExecutor ends them. A repeated report changes nothing. Refused with
-/// [`JobMasterError::NotRegistered`] from another incarnation.
+/// job fails; one that has finished while it was to be cancelled counts as cancelled. When all have finished, the job ends, once its
+/// coordinators have published its results. Answered with the attempts that the JobMaster does not know and that have not ended: the
+/// TaskExecutor ends them. A repeated report changes nothing. Refused with [`JobMasterError::NotRegistered`] from another incarnation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateTaskStates {
     /// Resource id of the TaskExecutor that runs the tasks: the id of its process.
@@ -121,7 +121,8 @@ pub struct UpdateTaskStates {
 }
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
-/// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one.
+/// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
+/// repeats the call until it is answered; a repetition changes nothing once the slot is gone.
 /// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
@@ -152,7 +153,8 @@ pub struct DisconnectTaskManager {
 }
 
 /// ResourceManager → JobMaster: the ResourceManager ends the connection; the JobMaster registers again at the present
-/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one.
+/// leader and keeps its slots. Ignored if the JobMaster is not registered at that one. Sent as a hint: missing heartbeats
+/// have the same effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
@@ -250,8 +252,8 @@ pub enum CoordinationError {
 }
 
 /// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has
-/// failed outside of a call. The region that it belongs to, the tasks that restart together, fails over. A report about
-/// an earlier start changes nothing, so the call may be repeated.
+/// failed outside of a call. The region that it belongs to (the tasks that restart together) fails over; while results are being
+/// published, all regions with coordinators do. A report about an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
@@ -278,8 +280,8 @@ pub struct CheckpointAnswer {
 }
 
 /// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job
-/// has ended. A job that is ending already is not changed; one whose coordinators are publishing its results is
-/// cancelled only if that fails.
+/// has ended. The checkpoint under way and waiting savepoints fail. A job that is ending already, or has ended, is not changed; one whose
+/// coordinators are publishing its results is cancelled only if that fails. May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 
@@ -297,7 +299,8 @@ pub struct TakeSavepoint {
     pub directory: Option<String>,
 }
 
-/// The reason why a savepoint was refused or has failed.
+/// The reason why a savepoint or checkpoint that [`TakeSavepoint`] asked for was refused, before anything was begun, or has failed
+/// ([`Failed`](Self::Failed)).
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum SavepointError {
     /// The request names no directory, nor does the configuration (`execution.checkpointing.savepoint-dir`); nothing
@@ -310,8 +313,9 @@ pub enum SavepointError {
     /// text says which. Nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint now: it or one of its tasks does not run, it is about to finish, a stop waits already, 16 savepoints
-    /// wait, or it never takes checkpoints (bounded input, no interval, no sinks that commit). Nothing was begun.
+    /// The job takes no savepoint: not now, because it or one of its tasks does not run, it is about to finish, a stop waits already, or
+    /// 16 savepoints wait; or never, because it takes no checkpoints at all (bounded input, no interval, no sinks that commit). The text
+    /// says which. Nothing was begun.
     #[error("{0}")]
     Refused(String),
     /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer

@@ -69,7 +69,7 @@ pub struct JobMasterAddress {
 /// repeated report changes nothing. The JobMaster repeats the call until it is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// Leadership of the JobMaster that reports; a report of one that does not lead any more is ignored.
+    /// Leadership of the JobMaster that reports; a report of one that does not lead any more is answered the same, but ignored.
     pub job_master_id: JobMasterId,
     /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
@@ -116,7 +116,7 @@ pub struct Reconnect {
 /// (`jobmanager.program-hosts.max`) for at most four fifths of the time until the call's deadline, and at most 120 s for the build; refused
 /// with [`BuildError::NoRoom`] if no place is free in time, or at once if 256 builds wait. With `keep` the child stays for the job's
 /// coordinators, in case the job gets its slots at once; it is ended when another request needs its place, when four newer children wait,
-/// or after 10 s. Otherwise it is ended before the answer.
+/// or after 10 s; a host inside the JobManager stays until [`ReleaseHost`]. Otherwise it is ended before the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs: arguments, environment and once-computed values.
@@ -137,7 +137,7 @@ pub struct BuildInHost {
 }
 
 /// The answer to [`BuildInHost`]: the graph alone. With `keep` the child that built it stays for a while, at most 10 s unless
-/// the job's coordinators are started in it; [`FindHost`] or [`LaunchHost`] names it.
+/// the job's coordinators are started in it (a host inside the JobManager stays); [`FindHost`] or [`LaunchHost`] names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// Graph that the program built.
@@ -158,7 +158,8 @@ pub struct LaunchHost {
     pub program: Option<model::BlobKey>,
 }
 
-/// The address of a running program host, by which its gateway is made.
+/// The address of a running program host, by which its gateway is made: the answer to [`LaunchHost`] and [`FindHost`]. Valid for this run
+/// of the host only: a later host of the job has another session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAddress {
     /// Address of the host's `ProgramHostGateway`.

@@ -20,7 +20,8 @@ use tokio::time::Instant;
 
 /// A finding of the RPC service about another process, as [`RpcService::peer_events`](crate::RpcService::peer_events)
 /// gives it out. A `Suspected` is followed by `Confirmed` or `Cleared`; a `Confirmed` may also come alone. The service only reports:
-/// whoever reads the events (the heartbeat service does) decides what a loss means. None comes for connections that never stood.
+/// whoever reads the events (the heartbeat service does) decides what a loss means. None comes for connections that never stood, and none
+/// for those that end once this service shuts down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
     /// The peer's connection closed unannounced, or broke because nothing was heard for `RpcOptions::silence_max`. The service now

@@ -103,8 +103,9 @@ pub enum BuildError {
 
 /// TaskExecutor → program host: the host prepares for tasks: binds its data port and divides its memory. Answered with the data
 /// address. Refused with [`BuildError`] if no port of `data_ports` can be bound, a thread can't be started, an option or
-/// certificate is wrong, the host serves another job, or an earlier call is still being carried out. A repeated call for the same
-/// job only changes the host's share of the memory, because the number of its slots has changed.
+/// certificate is wrong, the host serves another job, or an earlier call is still being carried out; after a refusal the call may be
+/// repeated. A call for the same job after a success only changes the host's share of the memory, because the number of its slots has
+/// changed; its other fields are ignored.
 #[derive(Clone, Serialize, Deserialize, derive_more::Debug)]
 pub struct StartHost {
     /// Job that the host serves; a host never serves a second one.
@@ -204,10 +205,10 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager)
-/// for its snapshot of a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all
-/// are there; with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has
-/// not even done that, or 4,096 requests wait in it.
+/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager) for its snapshot of
+/// a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all are there (the JobMaster waits 60 s);
+/// with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has not even done
+/// that, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
@@ -215,7 +216,8 @@ pub struct SnapshotCoordinators {
 }
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
-/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none.
+/// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none. A
+/// coordinator that fails on it reports [`CoordinatorFailed`](crate::job_master::CoordinatorFailed).
 /// `CoordinationError::Unavailable` if the host has built no graph and started no coordinator, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
@@ -226,10 +228,11 @@ pub struct CoordinatorsCheckpointEnded {
     pub complete: bool,
 }
 
-/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on
-/// the JobManager). Former coordinators of these operators are dropped, and all that another JobMaster started. Answered once all
-/// have started; [`BuildError::Differs`] if this host rebuilds another graph, and then none runs; [`BuildError::Program`] if one
-/// can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails or a thread can't be started.
+/// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on the
+/// JobManager). Former coordinators of these operators are dropped; all are, if another JobMaster started them or the host has to build the
+/// graph first. Answered once all have started (the JobMaster waits 120 s); [`BuildError::Differs`] if this host rebuilds another graph,
+/// and then none runs; [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the
+/// rebuild fails, a thread can't be started, or 4,096 requests wait in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
@@ -284,9 +287,10 @@ pub struct HandleCoordinationRequest {
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
 /// JobManager) that all tasks have finished, or that the job has failed or was cancelled. In the first case they publish their
-/// results (a collector completes its result), otherwise they drop them. Answered once all have, at once without coordinators. The
-/// first failure of a coordinator is the answer (`CoordinationError::Failed`), `Unavailable` if 4,096 requests wait; an error with
-/// `finished` means that the job has not finished: it fails over.
+/// results (a collector completes its result; the JobMaster waits 600 s), otherwise they drop them (a hint: the host is ended soon
+/// anyway). Answered once all have, at once without coordinators. The first failure of a coordinator is the answer
+/// (`CoordinationError::Failed`), `Unavailable` if 4,096 requests wait; an error with `finished` means that the job has not finished: it
+/// fails over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobEnded {
     /// True if all tasks have finished, so that results are published; false if the job failed or was cancelled.

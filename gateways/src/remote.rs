@@ -21,10 +21,11 @@ use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// A gateway to one endpoint in one leader session (one leadership of the called component): makes its calls, inside
-/// the process or over the network. An endpoint in another session refuses them with `FabricError::Fenced`. Cheap to
-/// clone. Keeps its [`RpcService`](crate::RpcService) alive. A clone of a gateway without a trace of its own is bound to the trace
-/// that is current when it is cloned.
+/// A gateway to one endpoint in one leader session (one leadership of the called component), made by
+/// [`RpcService::gateway`](crate::RpcService::gateway): makes its calls, inside the process or over the network. `ask` waits for the
+/// answer, `tell` for nothing, and `insist` repeats the call until it is answered. An endpoint in another session refuses them with
+/// `FabricError::Fenced`. Cheap to clone. Keeps its [`RpcService`](crate::RpcService) alive. A clone of a gateway without a trace of its
+/// own is bound to the trace that is current when it is cloned.
 #[derive(derive_more::Debug)]
 #[debug("Remote({}, {})", self.shared.address, self.shared.fence)]
 pub struct Remote<G: Gateway> {
@@ -123,10 +124,11 @@ impl<G: Gateway> Remote<G> {
         self.shared.ask(body, context, now).await
     }
 
-    /// Sends a hint, a call for whose answer nobody waits, and returns at once; a failure is only logged, at debug. Use
-    /// it only for messages whose loss something else makes up for; what must arrive is a fact (see
-    /// [`crate::delivery`]). Hints sent one after the other arrive in that order, but may overtake an `ask` or be
-    /// overtaken by one. A hint that a limit of `RpcOptions` refuses is lost like one whose connection fails; none is repeated.
+    /// Sends a hint, a call for whose answer nobody waits, and returns at once, before the call is made; a failure, or the handler's
+    /// refusal, is only logged, at debug. `RpcOptions::ask_timeout` limits the call. Use it only for messages whose loss something else
+    /// makes up for; what must arrive is a fact (see [`crate::delivery`]). Hints sent one after the other arrive in that order, but may
+    /// overtake an `ask` or be overtaken by one. A hint that a limit of `RpcOptions` refuses is lost like one whose connection fails; none
+    /// is repeated.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };

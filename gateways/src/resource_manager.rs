@@ -94,7 +94,7 @@ pub struct SendSlotReport {
 
 /// TaskExecutor → ResourceManager: a slot became free, because its job gave it back or its allocation ended otherwise;
 /// jobs may get it now. Ignored if the incarnation is not the current one, or the slot is held under another allocation
-/// by now.
+/// by now. Sent as a hint: the slot report of the next heartbeat makes up for a lost one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
     /// Incarnation (registration at this ResourceManager) of the slot's TaskExecutor; a message of an earlier one is
@@ -171,7 +171,8 @@ pub struct DeclareRequiredResources {
     /// The program that a TaskExecutor's host of this job runs; a TaskExecutor fetches it with the job's first slot.
     /// `None`: the TaskManager is the program itself (embedded mode).
     pub program: Option<BlobKey>,
-    /// Numbers of slots that are needed by profile, held ones included; empty: none is needed any more.
+    /// Numbers of slots that are needed by profile, held ones included; empty, or all 0: none is needed any more. Slots that the job holds
+    /// beyond them stay until it frees them.
     pub requirements: Vec<ResourceRequirement>,
 }
 
@@ -247,15 +248,17 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// REST → ResourceManager: blocks a node for a time: its TaskManagers get no new slots, and no TaskManager is started there. Slots in use
-/// stay. An existing block of the node that ends later stays too. The answer is the block that holds from now on. Blocks are not stored:
-/// the next leading ResourceManager knows none.
+/// REST → ResourceManager: blocks a node for a time: jobs get no new slots of its TaskManagers, and no TaskManager is started there. Slots
+/// in use stay. An existing block of the node that ends later stays, with its cause; one that ends earlier is replaced. The answer is the
+/// block that holds from now on. A node without TaskManagers may be blocked. Blocks are not stored: the next leading ResourceManager knows
+/// none. Refused with [`BlockNodeError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
     /// The node's host name, as its TaskManagers register with it; if it is empty or longer than 255 bytes, the call is
     /// refused with [`BlockNodeError::InvalidName`].
     pub host: String,
-    /// Duration of the block in milliseconds, from the arrival of the request on; without an upper bound.
+    /// Duration of the block in milliseconds, from the arrival of the request on (monotonic clock); without an upper bound. 0 ends the
+    /// block at the ResourceManager's next check.
     pub for_ms: u64,
     /// The reason, for the list of blocked nodes.
     pub cause: String,
@@ -267,7 +270,7 @@ pub struct BlockNode {
 pub struct BlockedNode {
     /// The node's host name.
     pub host: String,
-    /// Milliseconds from the answer until the block ends.
+    /// Milliseconds from the answer until the block ends; 0 if its time is over and the next check removes it.
     pub remaining_ms: u64,
     /// The reason that was given for the block, for people.
     pub cause: String,
@@ -296,7 +299,7 @@ pub struct UnblockNode {
 }
 
 /// REST → ResourceManager: asks for all blocked nodes; the answer lists them by name. Nodes that are only avoided for a
-/// time, because TaskManagers failed to start there, are not among them.
+/// time, because TaskManagers failed to start there, are not among them. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
@@ -327,7 +330,8 @@ pub struct DeregisterError {
     pub cause: String,
 }
 
-/// The outcome of an application, as the external resource system is told.
+/// The outcome of an application, as [`DeregisterApplication`] tells it to the external resource system (YARN, Kubernetes); without one
+/// it has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
     /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.
@@ -346,7 +350,7 @@ pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
     /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its
-    /// SlotManager.
+    /// SlotManager, each with the message of its name: the workers that are missing, and an idle one that is to go.
     pub enum ResourceManagerFact {
         DeclareNeededWorkers,
         ReleaseIdleWorker,

@@ -34,7 +34,8 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The reason why an [`RpcService`] could not be started.
+/// The reason why [`RpcService::start`] has started no service: no port could be bound, or the thread of the sockets' lane could not be
+/// started. Nothing is left behind; the call may be repeated.
 #[derive(Debug, Error)]
 pub enum RpcStartError {
     /// None of the configured ports could be bound, or the thread of the sockets' lane could not be started; the service was not
@@ -257,11 +258,11 @@ impl RpcService {
         self.0.adopt(peer, stream, principal)
     }
 
-    /// Ends the service in order: waits at most `within` until the calls of other processes that are under way are answered, tells the
-    /// peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then get none. Further
-    /// calls from other processes are refused with [`FabricError::ShuttingDown`], and no new connection is made, so calls to other
-    /// processes fail with the same error; only over connections that are still open they go on. Calls inside the process go on, also
-    /// after this has returned.
+    /// Ends the service in order: gives its port back, waits at most `within` until the calls of other processes that are under way are
+    /// answered, tells the peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then
+    /// get none. Further calls from other processes are refused with [`FabricError::ShuttingDown`], and no new connection is made, so calls
+    /// to other processes fail with the same error; only over connections that are still open they go on. Calls inside the process go on,
+    /// also after this has returned. The service cannot be started again: a new one has to be made. May be repeated.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);

@@ -24,7 +24,8 @@ pub type TakeFacts = Facts<SlotManagerFact>;
 
 facts! {
     /// The facts (messages that must arrive exactly once and in order) that the SlotManager receives from its
-    /// ResourceManager.
+    /// ResourceManager, each with the message of its name: TaskExecutors that come and go, their slots, the requirements
+    /// of jobs and their ends, blocked nodes, and TaskManagers that can never be provided.
     pub enum SlotManagerFact {
         AddTaskExecutor,
         RemoveTaskExecutor,
@@ -142,8 +143,8 @@ pub struct RefuseWorkers {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestSlotOverview {}
 
-/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`. TaskExecutors without a first report are not
-/// in it.
+/// The SlotManager's view of TaskExecutors and slots: the answer to `RequestSlotOverview`, from which the ResourceManager answers REST.
+/// TaskExecutors without a first report are not in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlotOverview {
     /// Sums of slots and TaskExecutors over all TaskExecutors.
@@ -153,6 +154,7 @@ pub struct SlotOverview {
 }
 
 /// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for each slot that is
-/// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (a request
-/// failed without an answer) are in neither.
+/// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (the last
+/// request failed, or was refused for another reason than that the slot is occupied) are in neither until a report or a freed slot
+/// tells more.
 pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

@@ -85,7 +85,7 @@ pub enum SlotRequestError {
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
     /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
-    /// ResourceManager.
+    /// ResourceManager; or its call carries no session.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
     /// The slot has fewer resources than the profile asks for, or the allocation has another slot; the text says which.
@@ -96,9 +96,9 @@ pub enum SlotRequestError {
 /// JobMaster or ResourceManager → TaskExecutor: takes back a slot that is not needed any more, or whose job has ended.
 /// Answered at once; the slot's tasks are cancelled, and the slot is free when they have ended, at once if there are none; the
 /// ResourceManager is told (`NotifySlotAvailable`). If tasks have not ended after `task.cancellation.timeout` and
-/// `taskmanager.slot.timeout` together, their program host is killed with all its tasks.
-/// With the job's last slot its host ends. Refused with `SlotRequestError::NotMyJobMaster` if the caller is neither the job's
-/// connected JobMaster nor the connected ResourceManager.
+/// `taskmanager.slot.timeout` together, their program host is killed with all its tasks. With the job's last slot its host ends. Refused
+/// with `SlotRequestError::NotMyJobMaster` if the caller is neither the job's connected JobMaster nor the connected ResourceManager. A
+/// repetition changes nothing; it is refused with `SlotRequestError::NoSuchSlot` once the slot is free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Allocation of the slot that is freed, which is the id under which the job has it;
@@ -204,7 +204,8 @@ pub enum DeployError {
 pub struct CancelTasks {
     /// Job that the attempts belong to.
     pub job_id: JobId,
-    /// Execution attempts (tries of subtasks) to cancel; unknown ones and ended ones are skipped.
+    /// Execution attempts (tries of subtasks) to cancel; unknown ones and ended ones are skipped, and all if the job's program host is
+    /// not up.
     pub attempts: Vec<ExecutionAttemptId>,
 }
 
@@ -278,7 +279,8 @@ pub struct DisconnectJobMaster {
 }
 
 /// ResourceManager → TaskExecutor: the ResourceManager ends the connection; the TaskExecutor registers again unless
-/// `terminate` is set. Ignored from another than the connected ResourceManager.
+/// `terminate` is set. Ignored from another than the connected ResourceManager. Answered before that has happened; mostly
+/// sent as a hint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.

@@ -16,8 +16,9 @@ use std::{
     sync::OnceLock,
 };
 
-/// The user's request on whose behalf a call or a thread works, for the log: a trace and a span in it. All zero if
-/// there is none.
+/// The user's request on whose behalf a call or a thread works, for the log: a trace and a span in it. Made where a request
+/// begins (a command or the REST API), and carried by every call to its callee; nothing but log lines and spans depends on it. All zero if
+/// there is none. Displays as the trace's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
     /// Id of the trace, drawn at random where the request came in, or taken from its `traceparent` header; 0: no trace.

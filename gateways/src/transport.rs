@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 /// Pause after the system refused to hand over a connection (out of descriptors, for one).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A handle to the stream to a peer that `RpcService::adopt` was given. Clones name the same stream; dropping them
-/// leaves it open.
+/// A handle to the stream to a peer, as `RpcService::adopt` returns it: waits for the stream's end, or closes it. Clones name the same
+/// stream; dropping them leaves it open.
 #[derive(Debug, Clone)]
 pub struct PeerHandle {
     ended: CancellationToken,
@@ -43,7 +43,8 @@ impl PeerHandle {
         self.ended.cancelled().await;
     }
     /// Requests that the stream be closed and returns at once. Calls to the peer that are under way then fail with
-    /// `FabricError::Unreachable`, later ones too; the peer's own calls get no answer. May be repeated.
+    /// `FabricError::Unreachable`, later ones too; the peer's own calls get no answer. The end of the stream is reported as
+    /// [`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed), like one that the peer causes. May be repeated.
     pub fn close(&self) {
         self.close.cancel();
     }

@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 const SAMPLES_MAX: usize = 64;
 
 /// A metric that counts events and computes their rate, in events per second, over about the last minute. The rate changes only when
-/// `Registry::tick` is called. Clones count together.
+/// `Registry::tick` is called, for meters that are in the registry. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Inner>);
 

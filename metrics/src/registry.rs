@@ -77,8 +77,9 @@ impl Registry {
 
     /// Returns the present value of every metric whose name begins with the text `prefix` (`job.1` also takes `job.10.…`), by ascending
     /// name; an empty prefix means all. A counter or gauge gives one value, a meter `NAME` (events per second) and `NAME.count`, a
-    /// histogram `NAME.count`, `.min`, `.max`, `.mean`, `.p50`, `.p95` and `.p99`. Calls the functions of
-    /// `Scope::gauge_of`. Changes nothing.
+    /// histogram `NAME.count`, `.min`, `.max`, `.mean`, `.p50`, `.p95` and `.p99`; a prefix is compared with `NAME` only, so `NAME.count`
+    /// finds nothing. Calls the functions of `Scope::gauge_of`. Changes nothing. Values are read one after the other, not all at one
+    /// moment.
     pub fn snapshot(&self, prefix: &str) -> Vec<(String, f64)> {
         // Values are read outside the lock: a gauge's function may take locks of its own.
         let metrics: Vec<(String, Metric)> = self
@@ -179,8 +180,8 @@ impl Metric {
     }
 }
 
-/// A prefix of names in a [`Registry`], under which the metrics of one component, job or task are registered. A cheap handle; dropping it
-/// removes nothing.
+/// A prefix of names in a [`Registry`], under which the metrics of one component, job or task are registered: the metric `n` of the scope
+/// `job` is called `job.n`. Scopes of one name are the same. A cheap handle; dropping it removes nothing.
 #[derive(Debug, Clone)]
 pub struct Scope {
     registry: Registry,
@@ -197,8 +198,8 @@ impl Scope {
     pub fn counter(&self, name: &str) -> Counter {
         self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)
     }
-    /// Returns the gauge `name` of this scope, making and registering it if there is none. A metric of another kind with this
-    /// name is replaced: its handles still work, but no snapshot shows it any more.
+    /// Returns the gauge `name` of this scope, making and registering it if there is none. A metric of another kind with this name, or one
+    /// of `Scope::gauge_of`, is replaced: its handles still work, but no snapshot shows it any more.
     pub fn gauge(&self, name: &str) -> Gauge {
         self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
     }
@@ -218,8 +219,8 @@ impl Scope {
     pub fn histogram(&self, name: &str) -> Histogram {
         self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
     }
-    /// Removes the metrics of this scope and of the scopes inside it from the registry, for all clones. Handles to
-    /// them still count, but no snapshot shows them.
+    /// Removes the metrics of this scope and of the scopes inside it from the registry, for all clones. Handles to them still count, but no
+    /// snapshot shows them; the scope itself can be used again, and makes new metrics. Does nothing if there are none.
     pub fn remove(&self) {
         self.registry.remove(&self.full(""));
     }

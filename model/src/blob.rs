@@ -50,11 +50,12 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// The lifetime of a blob (content-addressed bytes, such as a program) at the BlobServer.
+/// The lifetime of a blob (content-addressed bytes, such as a program) at the BlobServer: as long as it is needed, or a short time. The
+/// uploader chooses it, and it is part of the blob's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
-    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job needs it, and at least 60 s after
-    /// its upload. With HA, programs have copies that survive the JobManager.
+    /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job and no program uploaded by REST
+    /// needs it, and at least 60 s after its upload. With HA, programs have copies that survive the JobManager.
     Permanent,
     /// The blob (a file for a short use) is kept for a minute after it was fetched to its end, and otherwise for
     /// `blob.cleanup-interval` after its upload or its last read; it is removed then even if it was never fetched.

@@ -104,8 +104,8 @@ impl StateHandle {
 /// barrier; its part is taken over from the checkpoint before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
-    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint of one JobMaster. The next JobMaster goes
-    /// on behind the newest complete checkpoint, so that it may give out numbers of incomplete ones again.
+    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint of one JobMaster. The next JobMaster
+    /// goes on behind the newest complete checkpoint, so that it may give out numbers of incomplete ones again.
     pub checkpoint: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
@@ -172,7 +172,8 @@ pub struct OperatorState {
     pub states: Vec<StateDeclaration>,
     /// The state of each subtask that the operator had, by subtask index; its length is the parallelism of that time.
     pub subtasks: Vec<OperatorSubtaskState>,
-    /// The place of the state of the operator's coordinator (split enumerator, collector); `None` if it has none.
+    /// The place of the state of the operator's coordinator (split enumerator, collector); `None` if the operator has no coordinator, or
+    /// one that waited for slots and had no state before.
     pub coordinator: Option<StateHandle>,
 }
 
@@ -183,7 +184,8 @@ pub struct OperatorState {
 pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
-    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint.
+    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint. The next JobMaster of the job may give out
+    /// numbers again that only incomplete checkpoints had: `graph` tells their objects apart.
     pub checkpoint: u64,
     /// The id of the execution graph (the job's run under one JobMaster) that took the checkpoint. It differs between
     /// the JobMasters of a job, so that two of them never give objects the same name. 0 in metadata that was written

@@ -3,7 +3,8 @@
 use derive_more::Display;
 use serde::{Deserialize, Serialize};
 
-/// The state of a job, with Flink's names. Displays and serialises as in Flink's REST interface, for instance `RUNNING`.
+/// The state of a job, with Flink's names; the job's JobMaster decides it. FINISHED, CANCELED and FAILED are final in every JobManager,
+/// SUSPENDED only in the one that gave the job up. Displays and serialises as in Flink's REST interface, for instance `RUNNING`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
@@ -70,7 +71,8 @@ impl JobStatus {
     }
 }
 
-/// The state of one execution attempt (one try of one subtask), with Flink's names. Displays and serialises as in Flink's REST
+/// The state of one execution attempt (one try of one subtask), with Flink's names. The job's JobMaster keeps it: up to DEPLOYING as it
+/// decides, then as the TaskExecutor reports. Displays and serialises as in Flink's REST
 /// interface.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
@@ -134,8 +136,8 @@ impl ExecutionState {
     ];
 }
 
-/// The reason of a failure of a task or job, as users see it and as it is sent to other processes. Displays as
-/// `KIND: MESSAGE`.
+/// The reason of a failure of a task or job, as users see it and as it is sent to other processes: its kind, a message, and whether a
+/// restart may help ([`FailureCause::recoverable`]) or the job fails at once ([`FailureCause::fatal`]). Displays as `KIND: MESSAGE`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[display("{}: {}", self.kind, self.message)]
 pub struct FailureCause {

@@ -195,8 +195,8 @@ pub struct JobVertex {
     pub source: bool,
 }
 
-/// The way in which an edge distributes records over the consumer's subtasks. Serialised with Flink's names, such as
-/// `REBALANCE`.
+/// The way in which an edge distributes records over the consumer's subtasks, as the program says; where it says nothing, `Forward` if both
+/// sides have the same parallelism, else `Rebalance`. Serialised with Flink's names, such as `REBALANCE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ShipStrategy {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// The error of parsing a 128-bit id (job, trigger, instance, allocation, operator or job vertex id): the text is not exactly 32
-/// hexadecimal digits, in upper or lower case. An id that is read from JSON fails with its text.
+/// hexadecimal digits, in upper or lower case. Reading an id from JSON fails with the text of this error.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("'{text}' is not a {what}: it takes 32 hexadecimal digits")]
 pub struct ParseIdError {

@@ -23,8 +23,9 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its TaskExecutor reports it to the job's JobMaster: at each change of the state, about once a second while
-/// its counts or metrics change, and again in the reports that go with heartbeats. Updates may overtake each other.
+/// The state of one task, as its program host reports it to the TaskExecutor, and the TaskExecutor to the job's JobMaster: at each change
+/// of the state, about once a second while its counts or metrics change, and again in the reports that go with heartbeats. Updates may
+/// overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
@@ -63,14 +64,15 @@ pub struct TaskIo {
 }
 
 /// Everything about a job as it is now or as it ended: the JobMaster makes it anew for each question and once at the job's end, REST shows
-/// it, and the store of ended jobs keeps it.
+/// it, and the store of ended jobs keeps it. The Dispatcher makes one, without vertices, for a stored job that can never run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
     pub graph: Arc<JobGraph>,
     /// State of the job when the details were made, or in which it ended.
     pub status: JobStatus,
-    /// Unix milliseconds of the latest entry into each state; states that were never entered are missing.
+    /// Unix milliseconds, on the JobManager's clock, of the latest entry into each state. INITIALIZING has `start_ms`; other states that
+    /// were not entered under the present JobMaster are missing.
     pub timestamps: BTreeMap<JobStatus, u64>,
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
@@ -112,7 +114,8 @@ pub struct SubtaskDetails {
     pub attempt: ExecutionAttemptId,
     /// State of the attempt.
     pub state: ExecutionState,
-    /// Unix milliseconds of the attempt's entry into each state; states that were not entered are missing.
+    /// Unix milliseconds, on the JobManager's clock, at which the JobMaster set the attempt to each state or learned of it from the
+    /// TaskExecutor; states that were not entered are missing.
     pub timestamps: BTreeMap<ExecutionState, u64>,
     /// TaskManager that the attempt is deployed to; `None` before the deployment.
     pub resource_id: Option<ResourceId>,
@@ -131,7 +134,7 @@ pub struct SubtaskDetails {
 /// memory, and with the job's details at its end; a new JobMaster of the job does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
-    /// Time of the failure in Unix milliseconds.
+    /// Time at which the failure became known to the JobMaster, in Unix milliseconds on the JobManager's clock.
     pub at_ms: u64,
     /// Name of the task that failed first, with its subtask as `name (3/8)`; `None` if the failure is of no task.
     pub task: Option<String>,

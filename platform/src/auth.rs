@@ -6,7 +6,8 @@ use crate::{
     handshake::{self, Channel, Credentials, HandshakeError, Introduction, Peer},
 };
 
-/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Both
+/// Everything by which one process authenticates itself on connections: its credentials, its introduction, and its TLS certificate. Made
+/// of borrowed parts by the RPC service and the data plane for each connection, on which `dial` or `accept` is then called once. Both
 /// sides of a connection must prove themselves, the one that dials and the one that accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
@@ -24,11 +25,11 @@ impl Party<'_> {
     /// yet refuse this process's proof by closing the stream. Never times out by itself.
     ///
     /// # Errors
-    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, `Io` if the stream fails, `Malformed`, `Version`,
-    /// `Cluster` or `OtherJob` if the peer is not of this protocol, version, cluster or job, and `WrongSecret` for a wrong proof. If
-    /// only one side uses TLS, the error is `Io` for a process that dials with TLS and `Malformed` for one that dials without. A
-    /// peer that refuses this process before its own proof (it is overloaded, or a host of another job) closes: `Io`. The stream is
-    /// closed after any error.
+    /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, `Io` if the stream fails, or with TLS if `host` is
+    /// neither a host name nor an address, `Malformed`, `Version`, `Cluster` or `OtherJob` if the peer is not of this protocol, version,
+    /// cluster or job, and `WrongSecret` for a wrong proof. If only one side uses TLS, the error is `Io` for a process that dials with TLS
+    /// and `Malformed` for one that dials without. A peer that refuses this process before its own proof (it is overloaded, or a host of
+    /// another job) closes: `Io`. The stream is closed after any error.
     pub async fn dial(
         &self,
         platform: &Platform,

@@ -127,14 +127,14 @@ pub struct Peer {
     pub identity: Identity,
     /// Address for calls back to the peer, `host:port`; `None` if the peer takes none.
     pub node: Option<String>,
-    /// Number that the peer's process has drawn at its start; another one at the same address means that the peer was
-    /// restarted.
+    /// Number that the peer's process has drawn at its start; another one at the same address means that the peer was restarted.
     pub incarnation: u128,
     /// The protocol version that the peer speaks; its major version is this process's.
     pub version: Version,
 }
 
-/// The reason why a handshake failed. The connection cannot be used any more.
+/// The reason why [`connect`], [`accept`], [`introduce`] or a method of `auth::Party` failed: the stream or TLS, or the peer is of another
+/// protocol, version, cluster or job, or proves no secret. The connection cannot be used any more; the other side may see another error.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
     /// The stream failed or ended early. The peer may have closed it: overloaded, refusing this side, or without the TLS that was dialled.
@@ -154,7 +154,7 @@ pub enum HandshakeError {
         /// Protocol version of this process.
         ours: Version,
     },
-    /// The peer belongs to another cluster.
+    /// The peer belongs to another cluster; both sides find this.
     #[error("the peer belongs to cluster {theirs:?}, this process to {ours:?}")]
     Cluster {
         /// Cluster id of the peer.
@@ -187,7 +187,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A greeting as it is on the wire: the first message of each side in the handshake.
+/// The first message of each side in a handshake, as it is on the wire; made and read by [`connect`], [`accept`] and [`introduce`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// The side that sends this greeting; a greeting of the wrong side is refused.

@@ -21,8 +21,9 @@ type Ports = BTreeMap<(String, u16), mpsc::Sender<BoxStream>>;
 
 /// A network of pipes (256 KiB per direction; a writer waits while one is full) inside one process. Hosts are arbitrary names,
 /// compared as text; two values of this type do not reach each other. Up to 1,024 connections of a port wait to be accepted; further
-/// ones wait in `connect`. Connecting to a port without a listener fails with `ConnectionRefused`, binding a taken one with
-/// `AddrInUse`. Dropping a listener frees its port.
+/// ones wait in `connect`. Connecting to a port without a listener fails with `ConnectionRefused`, also for those that wait when the
+/// listener is dropped; binding a taken one fails with `AddrInUse`. Port 0 means the lowest free one of that host name. Dropping a
+/// listener frees its port, and closes connections that it has not accepted.
 #[derive(Default, derive_more::Debug)]
 #[debug("InProcessNetwork")]
 pub struct InProcessNetwork {

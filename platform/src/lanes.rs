@@ -12,10 +12,10 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
-/// A kind of work, by which tasks are placed on threads. In production each lane has its thread, started with its first
-/// task (`Heartbeat` and `Io` share one). All threads of a platform end, and drop the tasks that are left, once every clone of
-/// the platform and every handle of its lanes is gone; a task that holds one keeps them. In simulation all lanes are tasks of
-/// one thread.
+/// A kind of work, by which tasks are placed on threads: the control plane's actors, heartbeats, leader election, blobs, sockets. In
+/// production each lane has its thread, started with its first task (`Heartbeat` and `Io` share one). All threads of a platform end, and
+/// drop the tasks that are left, once every clone of the platform and every handle of its lanes is gone; a task that holds one keeps them.
+/// In simulation all lanes are tasks of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// For the actors of the control plane: Dispatcher, JobMasters, ResourceManager, TaskExecutor.
@@ -70,8 +70,8 @@ thread_local! {
 }
 
 /// Schedules `task` on the lane of the calling thread and returns at once. The lane runs `task` once, after each task that is ready
-/// now was polled (an RPC connection then writes the messages of all of them at once). Returns `task` unrun as `Err` if the calling
-/// thread belongs to no lane, as always in simulation.
+/// now was polled (an RPC connection then writes the messages of all of them at once), or drops it if the lane ends before. Returns `task`
+/// unrun as `Err` if the calling thread belongs to no lane, as always in simulation.
 pub fn after_this_turn<T: FnOnce() + 'static>(task: T) -> Result<(), T> {
     if HERE.get().is_none() {
         return Err(task);
@@ -109,8 +109,8 @@ impl Lanes {
     }
 }
 
-/// The error of [`LaneHandle::run`]: the task could not be started because the lane's thread could not or has ended, panicked, or its
-/// lane ended before it finished. Does not tell which; a log line does for a thread that failed to start.
+/// The error of [`LaneHandle::run`]: the lane's thread could not be started or had ended, so the task never ran; or the task panicked; or
+/// the lane's thread ended before the task did. Does not tell which; a log line does for a thread that failed to start or had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lane ended before the task did")]
 pub struct LaneEnded;
@@ -163,8 +163,8 @@ impl LaneHandle {
     }
 
     /// Starts on this lane the future that `make` makes there; the task begins whether or not the returned future is
-    /// polled. That future yields the task's value, or [`LaneEnded`] if the task was dropped or panicked. The task runs to
-    /// its end even if the returned future is dropped.
+    /// polled. That future yields the task's value, or [`LaneEnded`] if the task was dropped or panicked (`make`, too: other tasks
+    /// of the lane go on). The task runs to its end even if the returned future is dropped; its value is dropped then.
     pub fn run<M, F, T>(
         &self,
         make: M,

@@ -35,7 +35,8 @@ use tokio::time::Instant;
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share
-/// everything, while two values that were made separately share nothing, not even lanes or in-process pipes.
+/// everything, while two values that were made separately share nothing, not even lanes or in-process pipes. Code that takes time,
+/// threads, random numbers and sockets from it alone runs the same in production and in a simulation.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 
@@ -105,7 +106,8 @@ impl Platform {
         self.0.simulated
     }
 
-    /// Returns the monotonic time since this platform was made (not since its clone was). All deadlines count on this clock.
+    /// Returns the monotonic time since this platform was made (not since its clone was), so that times of two processes, or of two
+    /// platforms, cannot be compared. All deadlines count on this clock.
     pub fn now(&self) -> Duration {
         Instant::now().saturating_duration_since(self.0.origin)
     }

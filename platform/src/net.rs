@@ -127,7 +127,8 @@ impl AsyncWrite for BoxStream {
     }
 }
 
-/// A bound port on which connections come in. Dropping the listener frees the port.
+/// A bound port on which connections come in, made by [`Network::listen`]: each call of `accept` returns one of them, in the order of
+/// their arrival; those that nobody accepts wait. Dropping the listener frees the port; accepted connections stay open.
 pub trait Listener: Send + fmt::Debug {
     /// Waits for the next connection, without a limit. Returns its stream and the peer's address as text for log lines
     /// (`in-process` for pipes). An error may concern one connection only; the caller may call again. Dropping the future loses no
@@ -137,10 +138,12 @@ pub trait Listener: Send + fmt::Debug {
     fn local_port(&self) -> u16;
 }
 
-/// A way to open and accept connections: TCP, pipes inside a process, or a simulated network.
+/// A way to open connections (`connect`) and to accept them (`listen`): TCP, pipes inside a process, or a simulated network. Neither
+/// call retries, nor sets a limit of time; nobody's identity is checked. One value serves a whole process.
 pub trait Network: Send + Sync + fmt::Debug + 'static {
-    /// Connects to a port of a host, named by host name or address. Fails with the system's error, such as `ConnectionRefused` if
-    /// nobody listens. Sets no limit of time (the system's may be minutes): the caller sets one.
+    /// Connects to a port of a host, named by host name or address (of IPv6 also in brackets); TCP tries all addresses of a name in turn.
+    /// Fails with the system's error, such as `ConnectionRefused` if nobody listens. Sets no limit of time (the system's may be minutes):
+    /// the caller sets one, and gives the attempt up by dropping the future.
     fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
     /// Binds a port of the local address `host` and listens on it; port 0 means any free one. Of a host name the first address that
     /// can be bound is taken. Fails if the port is taken or the host is no local address.

@@ -34,7 +34,8 @@ impl fmt::Debug for TlsPem {
     }
 }
 
-/// A process's certificate and the authorities that it trusts, for mutual TLS 1.3. Clones share both.
+/// A process's certificate with its key, and the authorities that it trusts, for mutual TLS 1.3: both sides must show a certificate that
+/// an authority of the other side has signed. Serves both as the side that dials and the one that accepts. Clones share everything.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Tls")]
 pub struct Tls {
@@ -52,8 +53,9 @@ pub struct TlsError {
     why: String,
 }
 
-/// The reason why a peer and this process do not agree on TLS, as part of [`HandshakeError::Tls`](crate::HandshakeError::Tls); found
-/// while TLS or the handshake after it runs. The text names the option to look at.
+/// The reason why a peer and this process do not agree on TLS, as part of [`HandshakeError::Tls`](crate::HandshakeError::Tls): the peer's
+/// bytes are no TLS, one side refuses the other's certificate, or another error of the TLS library. Found while TLS or the handshake after
+/// it runs. The text names the option to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TlsRefusal {
     /// The peer's bytes are not TLS.
@@ -92,7 +94,7 @@ impl TlsRefusal {
 
 impl Tls {
     /// Makes the TLS settings from PEM texts: parses the certificates and the key, and checks that there is an authority and that
-    /// the key belongs to the certificate. Does not check that the authority has signed the certificate.
+    /// the key belongs to the certificate. Does not check that the authority has signed the certificate, nor that it is still valid.
     ///
     /// # Errors
     /// Returns an error that names the option whose text is wrong (`security.ssl.internal.cert` if the key is of another one).

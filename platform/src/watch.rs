@@ -73,7 +73,8 @@ impl<T> Sender<T> {
         }))
     }
 
-    /// Makes a receiver for which the present value counts as seen: it waits for the next one.
+    /// Makes a receiver for which the present value counts as seen: [`Receiver::changed`] waits for the next one, while
+    /// [`Receiver::wait_for`] begins with the present one.
     pub fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
@@ -184,8 +185,9 @@ impl<T: fmt::Debug> fmt::Debug for Sender<T> {
     }
 }
 
-/// Watches a value that a [`Sender`] sets; sees the newest value, and may miss values in between. A clone has seen what the
-/// original has seen.
+/// The side of a watched value that reads it and waits for a newer one, made by [`Sender::subscribe`] or [`channel`]; sees the newest value
+/// that a [`Sender`] has set, and may miss values in between. Remembers the last value that it has seen, for [`Receiver::changed`]. A
+/// clone has seen what the original has seen, and goes its own way from then on.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: u64,

@@ -124,7 +124,8 @@ pub struct Asked<'a> {
     pub content_type: Option<&'a str>,
 }
 
-/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy.
+/// The reason for which [`decide`] lets a request be served: it has the token, or comes through YARN's proxy. The endpoint's guard may
+/// still refuse it: for another machine's name in `Host` on a loopback address, and, with the token, for a page of another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The request has the token and may do everything. It is still refused if a page of another site makes a browser send it.
@@ -133,7 +134,8 @@ pub enum Allowed {
     Proxy,
 }
 
-/// The reason for which [`decide`] refuses a request. It is answered with status 401 or 403, and its text is for the sender.
+/// The reason for which [`decide`] refuses a request. It is answered with status 401 (`NoToken`, `WrongToken`, `Method`) or 403 (the
+/// others), and its text is for the sender. All but the first two are about requests that come through YARN's proxy without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
     /// The request has no `Authorization` header, and does not come from the proxy, or there is no proxy.

@@ -35,8 +35,8 @@ const SMALL: usize = 16;
 /// An upload has got on when this part of what its window demands has come: a fifteenth.
 const STEP: u64 = 15;
 
-/// Limits on the size of request bodies, and on the time that they may take; requests over a limit are refused (413, 408 or
-/// 503).
+/// Limits on the bodies of requests: the size of one, and of all that are in memory together, the time for one, and the number and pace of
+/// uploads. A body that is too large is refused with 413, one that comes too slowly with 408, one for which there is no room with 503.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Maximum size in bytes of one body other than an upload (`rest.server.max-content-length`); 1 MiB by default. A

@@ -115,8 +115,8 @@ pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     Ok(BlockRequest { for_ms, cause })
 }
 
-/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: how to take the savepoint. The job, and whether a stop drains it, are
-/// not in it.
+/// The decoded body of `POST /jobs/:jobid/savepoints` and `…/stop`: the directory, the id of the operation (`None`: the configured one, and
+/// a drawn one), and whether the job is cancelled afterwards. The job, and whether a stop drains it, are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavepointRequest {
     /// The directory in which the savepoint's folder is made, not checked yet; `None`:
@@ -369,7 +369,7 @@ pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// An operator as a path names it: by id, or by `uid`.
+/// An operator as a path names it: by id, or by `uid`; from [`operator_name`]. A text of 32 hexadecimal digits is always an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorName {
     /// An operator named by its id, 32 hexadecimal digits.

@@ -20,8 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncWriteExt;
 
-/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs. A [`ProgramStore`] calls both
-/// once for each upload, in this order and before the upload gets its id; the second only if the first allows it.
+/// Checks whether an uploaded file is a program that this cluster can run, and asks programs for their jobs. The process that starts the
+/// endpoint implements it. A [`ProgramStore`] calls both once for each upload, in this order and before the upload gets its id: `check`
+/// executes nothing, and a file that it refuses is deleted; `jobs`, called only for an allowed file, runs the program, whose upload is kept
+/// without job names if that fails.
 pub trait ProgramChecker: Send + Sync {
     /// Checks a file without executing it; blocks the calling thread. The error is the reason why the file is refused; the
     /// client sees it, so it names no path of this machine.
@@ -32,7 +34,8 @@ pub trait ProgramChecker: Send + Sync {
 }
 
 /// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it. Their number has
-/// no bound. Programs stay in the folder until they are removed, also when the store is dropped.
+/// no bound. Programs stay in the folder until they are removed, also when the store is dropped or the process ends; the next store that is
+/// opened there has them.
 #[derive(Clone)]
 pub struct ProgramStore {
     folder: PathBuf,
@@ -48,7 +51,8 @@ pub struct ProgramStore {
 /// The content of a file: its SHA-256 hash, and its size in bytes.
 pub type Content = (ContentHash, u64);
 
-/// One uploaded program in the folder of its store: its file and its name. The file may have been removed since.
+/// One uploaded program in the folder of its store, from [`ProgramStore::store`] or [`ProgramStore::find`]: its file and its name. Its
+/// content and job names are not in it. The file may have been removed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredProgram {
     /// Path of the program's file on the endpoint's machine; its last part is the program's id, `<unique>_<name>`.
@@ -67,9 +71,9 @@ const JOBS_PREFIX: &str = ".jobs-";
 const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
-    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes; larger
-    /// ones are refused with 413. Programs in the folder stay. Blocks the calling thread. An error means that the folder can't be
-    /// created.
+    /// Opens a store in `folder`, which is created where it is absent. `bytes_max` is the maximum size of an upload in bytes; larger ones
+    /// are refused with 413. Programs in the folder stay, and so do pieces of uploads that a killed process has left there, which nothing
+    /// lists or finds. Blocks the calling thread. An error means that the folder can't be created.
     pub fn open(
         folder: PathBuf,
         bytes_max: u64,
@@ -80,9 +84,10 @@ impl ProgramStore {
         Ok(Self { folder, bytes_max, checker, contents: Arc::default(), on_change })
     }
 
-    /// Sets a function that is called with the SHA-256 hashes of all known programs whenever one is added, removed, found
-    /// to be missing, or read for the first time, so that the BlobServer keeps the blobs with these hashes for further
-    /// runs. A file of an earlier process is among them only once its content was asked for.
+    /// Sets a function that is called with the SHA-256 hashes of all known programs whenever one is added, removed, found to be missing, or
+    /// read for the first time, so that the BlobServer keeps the blobs with these hashes for further runs. A file of an earlier process is
+    /// among them only once its content was asked for. The store is locked meanwhile: the function must neither wait long nor call the
+    /// store.
     #[must_use]
     pub fn telling(
         self,
@@ -228,8 +233,8 @@ impl ProgramStore {
     }
 
     /// Removes the program of that id, with its job names, from the folder, and calls the function of [`ProgramStore::telling`]; blocks the
-    /// calling thread. Returns status 404 if there is none, or 500 if the disk failed (the job names may be gone then). Its jobs go on; its
-    /// blob stays as long as one of them needs it.
+    /// calling thread. Returns status 404 if there is none, or 500 if the disk failed (the program is still there then, perhaps without its
+    /// job names). Its jobs go on; its blob stays as long as one of them needs it.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.note(&program.path, None);

@@ -31,7 +31,8 @@ const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
-/// The reason why the REST endpoint could not start, from [`RestListener::bind`] and [`RestServer::start`]; no port stays bound then.
+/// The reason why the REST endpoint could not start, from [`RestListener::bind`] (no port could be bound, or the bound address could not be
+/// read) and [`RestServer::start`] (the server could not be set up); no port stays bound then.
 #[derive(Debug, Error)]
 pub enum RestStartError {
     /// None of the ports could be bound on the address.
@@ -53,14 +54,15 @@ pub enum RestStartError {
 /// The URL that clients are given; relative if a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
-/// A REST endpoint that is set up on a bound port, and serves requests while [`RestServer::run`] is polled. Connections that come before
-/// wait.
+/// A REST endpoint that is set up on a bound port, by [`RestServer::start`], and serves requests while [`RestServer::run`] is polled;
+/// connections that come before wait. [`RestServer::handle`] returns the handle that stops it.
 pub struct RestServer {
     server: Server,
     handle: RestHandle,
 }
 
-/// A handle by which an endpoint is stopped. Dropping it stops nothing.
+/// A handle by which an endpoint is stopped ([`RestHandle::stop`]), with the endpoint's address. Clones are for the same endpoint; dropping
+/// them stops nothing.
 #[derive(Clone)]
 pub struct RestHandle {
     server: ServerHandle,
@@ -152,7 +154,8 @@ fn waits(idle: &Kind, io: &TcpStream) -> Option<Place> {
     idle.enter(kinds::counted(io.peer_addr().ok()), give_way)
 }
 
-/// A bound port on which nothing is served yet, so that its address can be published first. Dropping it frees the port.
+/// A bound port, from [`RestListener::bind`], on which nothing is served yet, so that its address can be published first; connections are
+/// queued. [`RestServer::start`] uses it up; dropping it frees the port.
 #[derive(Debug)]
 pub struct RestListener {
     listener: TcpListener,

@@ -49,8 +49,9 @@ pub struct RestServices {
 }
 
 /// The settings of what the endpoint shows and allows, fixed at its start: version, options, log files and the page of logs (an external
-/// URL; without one the endpoint's own) to show; who may use the endpoint; whether clients may upload and run programs (all of `/jars`), and
-/// whether they may end jobs (cancel, stop, savepoint with cancel) and delete savepoints; limits on connections, bodies and calls' time.
+/// URL; without one the endpoint's own) to show; who may use the endpoint; whether clients may upload and run programs (all of `/jars`),
+/// and whether they may end jobs (cancel, stop, savepoint with cancel) and delete savepoints; limits on connections, bodies and the time of
+/// calls.
 #[derive(Debug, Clone)]
 pub struct RestSettings {
     /// Version of this build, which `/overview` and `/config` show as Flink's version.
@@ -64,7 +65,8 @@ pub struct RestSettings {
     /// contain `.log.` or `.out.` (rotated ones); `None`: the process logs to its console only, the list is empty, and a
     /// request for a file gets 404.
     pub log_dir: Option<PathBuf>,
-    /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `None`: there is none, and the answer is 404.
+    /// Name, in `log_dir`, of the log file that `/jobmanager/log` serves; `/jobmanager/stdout` serves the file with `.out` in place of its
+    /// ending `.log`. `None`: there is none, and both answer 404.
     pub log_file: Option<String>,
     /// URL of the page where an external system such as YARN shows this process's log files, for `log-url`; `None`: the URL
     /// of `/jobmanager/log` at this endpoint is given instead.
@@ -95,7 +97,8 @@ pub struct RestSettings {
     pub build_within: Duration,
 }
 
-/// The address that the endpoint binds, and the host name that it publishes.
+/// The address that the endpoint binds, with the ports to try in order, and the host name that it publishes in its URL. The process's
+/// options decide it; for [`RestListener::bind`](crate::RestListener::bind).
 #[derive(Debug, Clone)]
 pub struct RestBind {
     /// IP address of the interface to bind.
@@ -125,16 +128,16 @@ pub struct RestAddress {
 }
 
 impl RestServices {
-    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. The leader known here may be one
-    /// that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
+    /// Returns a gateway to the Dispatcher that leads now; status 503 if none is known. Sends nothing. The gateway is for that leader
+    /// alone: if the leader was superseded a moment ago, or changes later, calls through the gateway fail, and the caller needs a new one.
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
         Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
-    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. The leader known here may be
-    /// one that was superseded a moment ago: calls through the gateway fail then, and after each change of the leader.
+    /// Returns a gateway to the ResourceManager that leads now; status 503 if none is known. Sends nothing. The gateway is for that leader
+    /// alone: if the leader was superseded a moment ago, or changes later, calls through the gateway fail, and the caller needs a new one.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const INLINE_MAX: usize = 5 << 20;
 
 /// Reads the state of one job, wherever its handles say that it is: in the handle itself, in the job's checkpoint directory, or in the
-/// snapshot that the job was started from. JobMasters and program hosts have one per job; the Dispatcher makes one to read or delete a
-/// snapshot. The store of each folder is opened once and stays open; clones share the stores.
+/// snapshot that the job was started from; also reads, copies (`adopt`) and deletes such snapshots. JobMasters and program hosts have one
+/// per job; the Dispatcher makes one to read or delete a snapshot. The store of each folder is opened once and stays open; clones share the
+/// stores.
 #[derive(Clone, derive_more::Debug)]
 #[debug("StateReader({:?})", self.directory)]
 pub struct StateReader {
@@ -27,7 +28,8 @@ pub struct StateReader {
     opened: Arc<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>>,
 }
 
-/// A savepoint, or a checkpoint that has outlived its job, as [`StateReader::snapshot`] has read it: its metadata without the states.
+/// A savepoint, or a checkpoint that a job may be started from, as [`StateReader::snapshot`] has read it: its metadata without the states.
+/// Whether the job that took it still runs is not known here. Nothing is locked: another process may delete the snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// The URI of the snapshot's metadata object.
@@ -105,8 +107,9 @@ impl StateReader {
         Ok(Snapshot { uri, checkpoint_of: is_checkpoint.then_some(metadata.job_id), metadata })
     }
 
-    /// Returns the folder of the snapshot at a path or URI, in a form that is equal for two spellings of one folder: the path without
-    /// symbolic links for a local folder that exists, otherwise the URI without empty parts and `.`. Reads no metadata.
+    /// Returns the folder of the snapshot at a path or URI (of the folder or of the metadata object in it), in a form that is equal for two
+    /// spellings of one folder: the path without symbolic links for a local folder that exists, otherwise the URI without empty parts and
+    /// `.`. Reads no metadata; the folder need not exist.
     pub async fn place(&self, uri: &str) -> String {
         let given = normalised(uri);
         let (folder, _) = folder_and_file(&given);
@@ -140,12 +143,14 @@ impl StateReader {
     }
 
     /// Makes a new checkpoint independent of the snapshot that its job was started from and may not own: copies every object that
-    /// `metadata` refers to by a URI, and changes its handle. The copies are objects of the checkpoint directory, or inline in the
-    /// metadata (at most 5 MiB per state) if tasks can't read the directory (`is_shared` is false) or there is none.
+    /// `metadata` refers to by a URI, and changes its handle in `metadata`; the metadata is not stored, and the snapshot stays. The
+    /// JobMaster calls this for each checkpoint that still refers to such objects. The copies are objects of the checkpoint directory,
+    /// durable when this returns, or inline in the metadata (at most 5 MiB per state) if tasks can't read the directory (`is_shared` is
+    /// false) or there is none.
     ///
     /// # Errors
-    /// Returns the store's error, [`CheckpointError::Missing`] if an object is not there, or [`CheckpointError::NoDirectory`] if a
-    /// state is too large to be inline. Handles that were changed before stay changed.
+    /// Returns the store's error, [`CheckpointError::Missing`] if an object is not there, or [`CheckpointError::NoDirectory`] if a state is
+    /// too large to be inline. Handles that were changed before stay changed, and copies that were made stay.
     pub async fn adopt(
         &self,
         metadata: &mut CheckpointMetadata,

@@ -91,7 +91,7 @@ type Removal = Shared<BoxFuture<'static, ()>>;
 
 /// A TaskManager's cache of blobs (programs and files by content hash), as local files that were fetched from the JobManager's
 /// BlobServer. The TaskExecutor sets the server, holds leases on the programs of its jobs, and sweeps; the keeper of program hosts
-/// fetches. Clones share it and are cheap.
+/// fetches. In an embedded cluster it reads the BlobServer's own store instead ([`BlobCache::of_server`]). Clones share it and are cheap.
 #[derive(Clone, derive_more::Debug)]
 #[debug("BlobCache({})", self.0.store.location())]
 pub struct BlobCache(Arc<Inner>);
@@ -123,8 +123,8 @@ struct Use {
 }
 
 /// A claim on a blob in a [`BlobCache`]: the cache keeps the blob while this value lives. When the last lease of a
-/// transient blob is dropped, the blob is removed in the background; a permanent one then stays for
-/// `CacheSettings::cleanup_interval`, unless the cache is too large. In the server's own cache a lease has no effect.
+/// transient blob is dropped, the blob is removed in the background; a permanent one then stays until the first sweep after
+/// `CacheSettings::cleanup_interval`, or until one at which the cache is too large. In the server's own cache a lease has no effect.
 #[derive(Debug)]
 pub struct BlobLease {
     cache: BlobCache,

@@ -58,7 +58,7 @@ impl BlobClientError {
 }
 
 /// A client of one BlobServer (the server of programs and files by content hash), which sends and fetches whole blobs
-/// in chunks. Cheap to clone.
+/// in chunks. It repeats no failed call, and keeps nothing between calls. Cheap to clone.
 #[derive(Clone)]
 pub struct BlobClient {
     server: Remote<BlobServerGateway>,

@@ -123,7 +123,8 @@ impl BlobsInUse {
     /// Replaces the record of everything that the jobs need; `None` if that is unknown here, so that every permanent
     /// blob is kept. The BlobServer then removes programs that the former record had and the new one lacks, unless an upload
     /// or an expected job needs them; other permanent blobs that nothing needs go after `blob.cleanup-interval`. A change from or to
-    /// `None` removes nothing at once. The Dispatcher calls this when it has recovered all jobs, and with `None` when it stops.
+    /// `None` removes nothing at once. The Dispatcher calls this when it has recovered all jobs, and with `None` when it stops or finds
+    /// that another leader owns one of its jobs.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
             let changed = known.needed != needed;

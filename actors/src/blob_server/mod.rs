@@ -62,14 +62,16 @@ impl BlobServerHandle {
     }
 
     /// Returns a handle to the record of the blobs that jobs and uploads need. The Dispatcher of this process and the
-    /// REST endpoint update it; the BlobServer removes permanent blobs that it does not name.
+    /// REST endpoint update it. The BlobServer removes permanent blobs that it does not name, after `blob.cleanup-interval` or, if it
+    /// named them before, at once; none while the needs of jobs are unknown ([`BlobsInUse::get`] returns `None`).
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
     }
 
     /// Records that the programs that were uploaded to this process are not needed any more, and waits at most 2 s
     /// until the store has removed those that no job needs or is about to come with; if that is not done by then, they stay, with
-    /// a warning in the log. Removes nothing while no Dispatcher of this process leads. Called when the process stops.
+    /// a warning in the log. Removes nothing while the needs of jobs are unknown: no Dispatcher of this process leads, or it is still
+    /// recovering jobs. Called when the process stops.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;

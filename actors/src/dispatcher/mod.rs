@@ -49,16 +49,17 @@ pub enum ClusterMode {
     Session,
     /// The cluster runs one job: when the Dispatcher has recovered the jobs of an earlier leader and this one is not running among
     /// them, it builds this program's graph and runs it. If the job has ended already, the cluster ends with that state; if it is
-    /// refused for another reason, as failed. The submission must have a job id, the same after each restart; without one the
-    /// process ends with a fatal error.
+    /// refused for another reason than that it runs already or the Dispatcher stops, as failed. The submission must have a job id, the
+    /// same after each restart; without one the process ends with a fatal error.
     Application(Box<SubmitProgram>),
     /// The cluster runs one job, whose graph was built by the client. The Dispatcher submits it when it has recovered the jobs of an
     /// earlier leader and this one is not running among them. If the job has ended already, the cluster ends with that state; if it
-    /// is refused for another reason, as failed.
+    /// is refused for another reason than that it runs already or the Dispatcher stops, as failed.
     PerJob(Box<JobGraph>),
 }
 
-/// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down.
+/// The outcome of the cluster, once it has nothing left to do: its own job has ended, or a client has shut it down. The leading Dispatcher
+/// makes it; the process's entrypoint reads it and then ends the process. It is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
     /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if `job` is `None`.
@@ -66,8 +67,8 @@ pub struct ClusterEnd {
     /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
     /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.
     pub job: Option<(JobId, JobStatus)>,
-    /// Explanation as text for people: the job's failure, the reason why it was refused, or that a client has shut a session
-    /// down; `None` if there is nothing to explain.
+    /// Explanation as text for people: the job's failure, the reason why it was refused, or, if `job` is `None`, that a client has
+    /// shut the cluster down; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
     /// True if no client needs the cluster any more: a client has shut it down, or the client that the job is bound to
     /// has gone, so the process may end at once. False: it may go on answering questions about the job.

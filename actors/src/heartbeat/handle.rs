@@ -19,7 +19,8 @@ use std::time::Duration;
 /// know the pair.
 pub use control::liveness::Loss as LossCause;
 
-/// A peer (actor in another process) that beats are sent to, as [`HeartbeatHandle::watch`] takes it.
+/// A peer (actor in another process) that beats are sent to, as [`HeartbeatHandle::watch`] takes it: who it is, and where its process
+/// answers beats. It comes from the peer's registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Identity of the peer: a TaskExecutor in one registration, or a JobMaster or ResourceManager in one leadership.
@@ -30,13 +31,14 @@ pub struct Target {
     pub session: ProcessSession,
 }
 
-/// A report of the heartbeat service about a peer, sent to the actor that watches it or expects its beats.
+/// A report of the heartbeat service about a peer, sent to the actor that watches it or expects its beats. While that actor's mailbox is
+/// full, reports wait and are tried again; if the actor has ended, they are dropped.
 #[derive(Debug, Clone, PartialEq, actix::Message)]
 #[rtype(result = "()")]
 pub enum HeartbeatReport {
     /// The newest payload that the peer has published: reported when it changed, and again with every fifth beat or answer, so that
-    /// the receiver can reconcile with it. An empty payload is not reported. While the receiver's mailbox is full the report waits,
-    /// and only the newest payload is kept.
+    /// the receiver can reconcile with it. An empty payload is not reported. Of reports that wait for the receiver's mailbox only the
+    /// newest payload is kept; a loss of the peer drops it.
     Payload {
         /// Peer that the pair is with.
         party: Party,

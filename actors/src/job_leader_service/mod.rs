@@ -49,8 +49,9 @@ pub enum JobLeaderReport {
         /// The JobMaster's answer to the registration.
         accepted: TaskManagerAccepted,
     },
-    /// The JobMaster at which the TaskExecutor was registered leads no more, as leader retrieval says; the service looks for the job's
-    /// next JobMaster. Missing heartbeats are not its matter.
+    /// The JobMaster at which the TaskExecutor was registered leads no more, as leader retrieval says, or a slot request that names a later
+    /// one; the service looks for the job's next JobMaster. Missing heartbeats are not its matter. Not reported once the TaskExecutor has
+    /// told the service to forget the job, or to register there anew.
     Lost {
         /// Job that the message concerns.
         job: JobId,
@@ -58,7 +59,7 @@ pub enum JobLeaderReport {
         id: JobMasterId,
     },
     /// The JobMaster refused the registration for good, for example because the job has ended; the service does not ask
-    /// this JobMaster again.
+    /// this JobMaster again, only a later one of the job.
     Refused {
         /// Job that the message concerns.
         job: JobId,
@@ -95,7 +96,8 @@ pub struct JobLeaderServiceHandle {
 
 /// Starts the JobLeaderService of a TaskExecutor, which `introduction` describes, on the calling lane, and serves it as
 /// [`ENDPOINT`]. It follows no job until it is told to ([`FollowJobs`]). Its reports come to `reports_to` in order, also if that mailbox
-/// is full for a while. A failed registration is tried again after pauses (`cluster.registration.*`), without end.
+/// is full for a while. A failed registration is tried again after pauses (`cluster.registration.*`), without end. If the service dies of a
+/// panic, the TaskExecutor reports a fatal error when it next tells it something.
 pub fn start(
     services: &ProcessServices,
     introduction: Introduction,

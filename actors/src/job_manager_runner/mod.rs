@@ -49,7 +49,7 @@ pub struct RunnerDeps {
     pub dispatcher: DispatcherId,
     /// The job graph to run; it passed the Dispatcher's check (`control::job_graph::check`).
     pub graph: Arc<JobGraph>,
-    /// The cluster's options with the job's own applied over them.
+    /// The cluster's options with the job's own applied over them; without these if the job is recovered and they are no longer valid.
     pub options: conf::Options,
     /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
     /// shown it as the job's start.

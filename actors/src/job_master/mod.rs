@@ -63,14 +63,15 @@ pub struct JobMasterDeps {
     pub services: ProcessServices,
     /// The job graph to run; it passed the Dispatcher's check (`control::job_graph::check`).
     pub graph: Arc<JobGraph>,
-    /// The cluster's options with the job's own applied over them.
+    /// The cluster's options with the job's own applied over them; without these if the job is recovered and they are no longer valid.
     pub options: conf::Options,
     /// Session of the leadership under which the JobMaster runs; its endpoint is fenced by it.
     pub session: JobMasterId,
     /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
     /// shown it as the job's start.
     pub submitted_ms: u64,
-    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something.
+    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something; none for
+    /// a recovered job.
     pub trace: TraceContext,
     /// Gateway of this process's keeper of program hosts (child processes that run the program), which starts the host
     /// of the job's coordinators.
@@ -80,8 +81,8 @@ pub struct JobMasterDeps {
     pub log: OpenJobLog,
     /// Gateway of the job's runner (its leader shell at the Dispatcher), to which the JobMaster reports the job's end.
     pub runner: Remote<JobManagerRunnerGateway>,
-    /// Blob of the program, which program hosts fetch and run; `None`: each process of the cluster is the program
-    /// itself.
+    /// Blob of the program, which program hosts fetch and run (not where the process itself is that program); `None` in an embedded
+    /// cluster, whose only process is the program.
     pub program: Option<BlobKey>,
     /// True if the program may use relative paths, as only in an embedded cluster.
     pub embedded: bool,
@@ -90,7 +91,7 @@ pub struct JobMasterDeps {
 /// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. From its first turn on it reads
 /// the job's last checkpoint and registers at the ResourceManager. Others learn its address only once the job's runner
 /// has published it. Dropping the returned handle stops it: a job that has not ended is suspended for the next JobMaster, and of one
-/// that has, the checkpoints are deleted that are not to be kept.
+/// that has, the checkpoints are deleted that are not to be kept. The job's runner notices the actor's death by a panic.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
@@ -109,8 +110,8 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     Running::new(rpc.address_of(&name), addr, registration)
 }
 
-/// The actor of a job's JobMaster in one leadership: runs the job. [`control::job_master::JobCore`] decides; the actor
-/// calls TaskExecutors, the ResourceManager and the job's coordinators.
+/// The actor of a job's JobMaster in one leadership: gets slots, deploys and restarts the job's tasks, and takes its checkpoints.
+/// [`control::job_master::JobCore`] decides; the actor calls TaskExecutors, the ResourceManager and the job's coordinators.
 #[derive(derive_more::Debug)]
 #[debug("JobMaster({}, {})", self.job_id(), self.deps.session)]
 pub struct JobMaster {

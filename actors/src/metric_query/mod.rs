@@ -34,7 +34,8 @@ pub struct MetricQueryHandle {
 }
 
 /// Starts the MetricQueryService of this process on the calling lane, and serves it as [`ENDPOINT`]: it answers calls
-/// with the values of the process's metrics. It updates the rates of meters every 5 s; once it has ended they stay as they are.
+/// with the values of the process's metrics. It updates the rates of meters every 5 s; once it has ended they stay as they are. If it dies
+/// of a panic, nobody is told: calls then fail.
 pub fn start(services: &ProcessServices) -> MetricQueryHandle {
     start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
 }

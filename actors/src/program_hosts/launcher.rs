@@ -64,8 +64,9 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 
     /// Notes that the host with this process id now only serves what its finished job has collected, and was just asked for it. The
-    /// keeper calls it at each such request. When memory runs short the host that was not asked for longest is ended before all others,
-    /// unless it was asked within the last 2 s. Does nothing by default, or if this launcher did not start the host.
+    /// keeper calls it when the job has finished and at each later request for the results, for hosts that are child processes. When memory
+    /// runs short the host that was not asked for longest is ended before all others, unless it was asked within the last 2 s. Does nothing
+    /// by default, or if this launcher did not start the host.
     fn serves_collected(&self, _pid: u32) {}
 }
 
@@ -87,7 +88,8 @@ pub enum ProgramError {
 /// a TaskManager's blob cache.
 pub trait Programs: Send + Sync {
     /// Returns the path of the executable in the blob `key`: complete, checked and executable. Fetches the file first
-    /// if necessary. Called by the keeper of program hosts before each launch of a host, without a time limit of its own.
+    /// if necessary. Called by the keeper of program hosts before each launch of a child process, without a time limit of its own; not for
+    /// a host inside this process.
     ///
     /// # Errors
     /// Returns a [`ProgramError`], which says whether another try may help.

@@ -18,8 +18,8 @@ pub const EVENTS_MAX: usize = 4096;
 /// request is requested under a new number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
-    /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it; unique within one
-    /// leadership.
+    /// Number of the request, by which events and [`ResourceManagerDriver::cancel`] name it. Each leadership counts from 1, so numbers
+    /// are unique within one leadership only.
     pub request: u64,
     /// Spec of the worker: the number of its slots and their resources. The driver starts the worker with it, and the
     /// ResourceManager counts the worker under it while it starts and once it has registered.
@@ -39,7 +39,8 @@ pub struct DriverError(pub String);
 /// An external resource system such as YARN, in which an active ResourceManager starts and ends its workers
 /// (TaskManager processes); for one leadership at a time.
 ///
-/// Contract: `initialize` is called first. Events come in the order in which things happened, `Started` before the
+/// Contract: one driver lives as long as its process. In each leadership `initialize` is called first and `terminate` last, which the next
+/// leadership waits for; `deregister` only if the application ends. Events come in the order in which things happened, `Started` before the
 /// worker is launched where the system allows that. A request ends in one `Started`, `StartFailed` or `NeverMet`, or in
 /// no event at all. `Started` may follow a `StartFailed` or a cancellation: the ResourceManager uses the worker if it
 /// needs one and `resourcemanager.late-worker.grace-period` has not passed, otherwise it releases the worker. A worker

@@ -73,7 +73,7 @@ struct WorkerInfo {
 }
 
 /// The actor of a SlotManager in one leadership of its ResourceManager: matches the slots that jobs need with those of
-/// the registered TaskExecutors, and requests them there.
+/// the registered TaskExecutors, requests them there, and tells the ResourceManager which workers are missing or idle.
 #[derive(Debug)]
 pub struct SlotManagerActor {
     core: SlotManager,

@@ -30,6 +30,7 @@ pub struct LogFolder {
 impl LogFolder {
     /// Makes the value; opens nothing. Of the regular files directly in the folder `dir` only those whose names begin with one
     /// of `prefixes` (and not with a dot) are shown, because other processes may log into the same folder; without prefixes, none.
+    /// Links and files in subfolders are not shown.
     pub fn new(dir: PathBuf, prefixes: Vec<String>) -> Self {
         Self { dir, prefixes, places: Arc::new(Semaphore::new(CALLS_MAX)) }
     }

@@ -110,8 +110,8 @@ impl TaskExecutorHandle {
 
 /// Starts the TaskExecutor of this process and its JobLeaderService (which finds and registers at JobMasters) on the
 /// calling lane, and serves it as [`ENDPOINT`]. From then on it looks for the ResourceManager and registers there,
-/// again after each loss. A final refusal, no registration within `taskmanager.registration.timeout`, or a panic in the actor is a fatal
-/// error, which ends the process. Returns before it is registered.
+/// again after each loss. A final refusal, no registration within `taskmanager.registration.timeout`, a panic in the actor, or the death of
+/// the JobLeaderService or of the keeper of program hosts is a fatal error, which ends the process. Returns before it is registered.
 pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
     let (release, released) = watch::channel(None);
     let session = services.session;

@@ -18,7 +18,7 @@ const STATE_BYTES: usize = 1_024;
 const UPDATES: f64 = 5_000.0;
 /// Keys that get their state with one number of the source, at the beginning.
 const FILL: u64 = 50;
-/// The number of records of which the latency of one is measured: a look at the clock takes longer than the job needs for a record.
+/// The job `latency` measures the latency of one of so many records: a look at the clock takes longer than the job needs for a record.
 pub const SAMPLED: u64 = 16;
 /// Nanoseconds between two files of a histogram.
 const MARK_EVERY: u64 = 1_000_000_000;

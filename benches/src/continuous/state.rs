@@ -14,9 +14,9 @@ use std::{fs, path::Path, time::Duration};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// The parallelism of both vertices of the job.
+/// The parallelism of both vertices (source and keyed operator) of the job `state`, of Flott and of Flink.
 pub const PARALLELISM: i64 = 2;
-/// The number of the job's tasks, of both vertices together.
+/// The number of tasks of the job `state`, of both vertices together.
 pub const TASKS: u32 = 4;
 const OPTIONS: &str = "execution.checkpointing.interval: 1 s\nrestart-strategy.type: fixed-delay\n\
     restart-strategy.fixed-delay.attempts: 1000\nrestart-strategy.fixed-delay.delay: 0 s\n";
@@ -62,8 +62,8 @@ impl CheckpointLines {
     }
 }
 
-/// The running *state* job with the cluster, Flott's or Flink's, that was started for it. Dropping it kills the cluster's processes and
-/// deletes their files.
+/// The running job `state` (100 MiB of keyed state in 102,400 keys, 5,000 updates per second, a checkpoint every second) with the cluster,
+/// Flott's or Flink's, that was started for it. Dropping it kills the cluster's processes and deletes their files, checkpoints included.
 pub struct StateJob {
     side: Side,
     job: String,

@@ -24,7 +24,8 @@ const STARTING_MAX: usize = 64;
 /// Maximum time for any answer of the process.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The command line arguments of the process that runs virtual TaskExecutors: the JobManager, the secret, and how many there are.
+/// The command line arguments of the process that runs virtual TaskExecutors (real to the JobManager, but they run no task): the
+/// JobManager's address, the secret's file, how many TaskExecutors there are, and the slots of each.
 #[derive(Debug, Args)]
 pub struct WorkersRole {
     /// The JobManager's RPC address

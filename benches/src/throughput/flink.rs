@@ -40,7 +40,8 @@ pub struct Installed {
     pub peer: PathBuf,
 }
 
-/// The command line options of a benchmark that may measure Flink beside Flott.
+/// The command line options of a benchmark that may measure Flink beside Flott: `--against flink`, and the paths `--distribution` and
+/// `--peer`, which `cargo xtask` sets when it has installed Flink.
 #[derive(Debug, Args)]
 pub struct Against {
     /// Also measure Flink; it is fetched, and its job is built, when it is not there.

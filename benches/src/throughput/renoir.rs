@@ -20,7 +20,8 @@ pub fn reason_left_out(name: &str) -> Option<&'static str> {
     LEFT_OUT.iter().find(|(left_out, _)| *left_out == name).map(|(_, why)| *why)
 }
 
-/// Renoir's side: the program with all workloads that Renoir runs, started anew for each run.
+/// Renoir's side of the workloads (Renoir is a Rust library for data streams, with which Flott is compared): the program with all
+/// workloads that Renoir runs, started anew for each run.
 #[derive(Debug)]
 pub struct Renoir {
     program: PathBuf,

@@ -4,7 +4,8 @@ use crate::{List, declare::options, value::choices};
 use std::{path::PathBuf, time::Duration};
 
 choices! {
-    /// The system that starts the cluster's processes and, if it can, more TaskManagers on demand (`cluster.driver`).
+    /// The system that starts the cluster's processes and, if it can, more TaskManagers on demand (`cluster.driver`): only YARN can. The
+    /// client that deploys the cluster sets it; `standalone` by default.
     pub enum Driver {
         /// A person, a script or the client starts the processes: the cluster requests no TaskManagers, and uses those that register.
         Standalone = "standalone",

@@ -5,8 +5,8 @@ use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
 choices! {
-    /// The place where the client runs a job: in its own process, on a running cluster, or on a cluster that it
-    /// starts for the job (`execution.target`).
+    /// The place where the client runs a job (`execution.target`, or `-t`): in its own process (`Local`), on a running cluster (`Remote`,
+    /// `YarnSession`), or on a cluster that it starts for the job and that ends with it (`Standalone`, `YarnPerJob`, `YarnApplication`).
     pub enum Target {
         /// The job runs in the client's own process.
         Local = "local" | "embedded",
@@ -86,9 +86,9 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &rest::CHECKPOINT_HISTORY_SIZE,
 ];
 
-/// Returns true if `key`, one of an option's names, is an option that makes a difference to a job submitted to a
-/// running cluster, or an option of the user (`program.…`). False for options that only the cluster's processes or
-/// clients read, and for a key that is no option.
+/// Returns true if `key`, one of an option's names, is an option that makes a difference to a job submitted to a running cluster, or an
+/// option of the user (`program.…`). False for options that only the cluster's processes or clients read, and for a key that is no option.
+/// The client sends only such options with a job.
 pub fn acts_on_a_job(key: &str) -> bool {
     let of_snapshots = checkpointing::ALL.iter().chain(state_recovery::ALL);
     let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(of_snapshots).chain(s3::ALL);

@@ -4,8 +4,9 @@ use crate::{declare::options, value::choices};
 use std::time::Duration;
 
 choices! {
-    /// The storage of everything that must survive the loss of a JobManager: job graphs, pointers to checkpoints, and
-    /// the election of the leader (`high-availability.type`).
+    /// The storage of everything that must survive the loss of a JobManager: job graphs, pointers to checkpoints, and the election of the
+    /// leader (`high-availability.type`). With `None`, the default, nothing survives, and there is one JobManager without an election; with
+    /// `Filesystem` it is an object store that several JobManagers share.
     pub enum HaType {
         /// No high availability: jobs are lost with the JobManager.
         None = "none",

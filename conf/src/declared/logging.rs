@@ -8,8 +8,8 @@ use model::MemorySize;
 use std::path::PathBuf;
 
 choices! {
-    /// The format of the lines that a process logs (`log.format`): for people, or one JSON object for each. It holds for cluster processes
-    /// and clients, in a file as on standard error; program hosts (the processes that run jobs' code) always log as text.
+    /// The format of the lines that a process logs (`log.format`): for people (the default), or one JSON object for each. It holds for
+    /// cluster processes and clients, in a file as on standard error; program hosts (the processes that run jobs' code) always log as text.
     pub enum LogFormat {
         /// Lines meant for people.
         Text = "text",

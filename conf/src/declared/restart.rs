@@ -5,7 +5,8 @@ use std::time::Duration;
 
 choices! {
     /// The strategy that decides whether the failed part of a job is restarted after a failure, how often and after which pause
-    /// (`restart-strategy.type`). It is not asked about failures that are not recoverable, which fail the job. Each JobMaster counts anew.
+    /// (`restart-strategy.type`): never, a fixed number of times in all, with growing pauses, or while failures are rare enough. It is not
+    /// asked about failures that are not recoverable, which fail the job. Each JobMaster counts anew: a takeover begins at 0.
     pub enum Strategy {
         /// Never restarts the job after a failure of a task: the first one is final. A new leading JobManager runs the job again all the
         /// same, from its newest checkpoint.

@@ -3,8 +3,8 @@
 use crate::{declare::options, value::choices};
 
 choices! {
-    /// The owner of a snapshot (savepoint or retained checkpoint) after a job was started from it: the one who may delete it. The option is
-    /// `execution.state-recovery.claim-mode`.
+    /// The owner of a snapshot (savepoint or retained checkpoint) after a job was started from it: the user, who may delete it later, or
+    /// the job, which deletes it once its own first checkpoint is complete. The option is `execution.state-recovery.claim-mode`.
     pub enum ClaimMode {
         /// The user, who may delete the snapshot once the job's own first checkpoint is complete; the default.
         NoClaim = "no_claim" | "no-claim",

@@ -3,7 +3,8 @@
 use crate::{Declaration, Family, OptionValue, Ports, declare::options};
 use std::{marker::PhantomData, num::NonZeroU32, time::Duration};
 
-/// The number of slots that a TaskManager offers (`taskmanager.numberOfTaskSlots`): a fixed number, or one per core.
+/// The number of slots that a TaskManager offers (`taskmanager.numberOfTaskSlots`): a fixed number, or one per core. Parses 1 to 10,000, or
+/// `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slots {
     /// This number of slots, on every machine; 1 to 10,000 if parsed.

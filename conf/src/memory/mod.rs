@@ -39,8 +39,9 @@ pub struct Machine {
     pub memory_limit: Option<MemorySize>,
 }
 
-/// The parts of the memory of a TaskManager and its program hosts (the processes that run jobs' code) together, in bytes; `total` is their
-/// sum. Made by [`task_manager_memory`] and [`task_manager_memory_for`]: a plan by the options, not a measurement.
+/// The parts of the memory of a TaskManager and its program hosts (the processes that run jobs' code) together, in bytes: for the runtime,
+/// user code, network buffers, managed state, and overhead; `total` is their sum. Made by [`task_manager_memory`] and
+/// [`task_manager_memory_for`]: a plan by the options, not a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaskManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -81,8 +82,9 @@ impl fmt::Display for TaskManagerMemory {
     }
 }
 
-/// The parts of the memory of a JobManager and its program hosts (the processes that run jobs' code) together, in bytes; `total` is their
-/// sum. Made by [`job_manager_memory`]: a plan by the options, not a measurement.
+/// The parts of the memory of a JobManager and its program hosts (the processes that run jobs' code) together, in bytes: for the runtime,
+/// the jobs' graphs and checkpoints, and overhead; `total` is their sum. Made by [`job_manager_memory`]: a plan by the options, not a
+/// measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobManagerMemory {
     /// Memory of the runtime itself, in bytes.
@@ -109,8 +111,9 @@ impl fmt::Display for JobManagerMemory {
     }
 }
 
-/// The reason why the memory of a JobManager or TaskManager cannot be divided into its parts, as the functions of this module return
-/// it; no such process is started then. The text names the options to change.
+/// The reason why the memory of a JobManager or TaskManager cannot be divided into its parts, as the functions of this module return it: a
+/// total is too small for its parts or leaves a part more than its maximum, amounts contradict each other, are above 1 PiB or above the
+/// container's limit. Only options lead to it; no such process is started then. The text names the options to change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
     /// A total (the configured one, or where none is set the container's limit or the default) is smaller than the sum of the parts that

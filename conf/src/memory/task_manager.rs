@@ -14,9 +14,10 @@ static TM_OVERHEAD: OverheadOptions = OverheadOptions {
     max: &tm::OVERHEAD_MAX,
     fraction: &tm::OVERHEAD_FRACTION,
 };
-/// Divides the memory of a TaskManager with these options into its parts. `limit` is the memory limit of its container in bytes (`None` on
-/// plain hosts): it stands for the process's memory where that is neither set nor follows from its parts, and
-/// `taskmanager.memory.process.size` must not be set above it. Looks at nothing on the machine itself.
+/// Divides the memory of a TaskManager with these options into its parts; called by a TaskManager when it starts, and by a client before it
+/// deploys one. `limit` is the memory limit of its container in bytes (`None` on plain hosts): it stands for the process's memory where
+/// that is neither set nor follows from its parts, and `taskmanager.memory.process.size` must not be set above it. Looks at nothing on the
+/// machine itself.
 ///
 /// # Errors
 /// Returns `MemoryError` if an amount is above 1 PiB, the parts do not fit into their total or bounds or contradict each other, or
@@ -109,14 +110,14 @@ pub fn worker_resource_spec(
     })
 }
 
-/// Returns the parts of the memory of a TaskManager that is to offer exactly `spec`: task, network and managed memory
-/// are those of `spec`, framework memory and overhead follow from the options. The overhead is what `spec` and
-/// framework leave of `taskmanager.memory.process.size`, if that is the overhead of a process of that size; otherwise
-/// the overhead that goes with the other parts, so that the total may differ from the configured one.
+/// Returns the parts of the memory of a TaskManager that is to offer exactly `spec`; the ResourceManager calls this for each TaskManager
+/// that it requests. Task, network and managed memory are those of `spec`, framework memory and overhead follow from the options. The
+/// overhead is what `spec` and framework leave of `taskmanager.memory.process.size`, if that is the overhead of a process of that size;
+/// otherwise the overhead that goes with the other parts, so that the total may differ from the configured one.
 ///
 /// # Errors
-/// Returns `MemoryError` if the minimum of the overhead is above its maximum, or the options about framework memory
-/// contradict each other, or one of these amounts is above 1 PiB.
+/// Returns `MemoryError` if the minimum of the overhead is above its maximum, or the options about framework memory contradict each other,
+/// or one of these amounts is above 1 PiB.
 pub fn task_manager_memory_for(
     options: &Options,
     spec: &WorkerResourceSpec,

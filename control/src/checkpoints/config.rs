@@ -8,9 +8,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// The time between the beginnings of two checkpoints; a checkpoint that takes longer delays the next one, as only one is taken at a
-    /// time. `None`: there are no periodic checkpoints.
+    /// time. `None`: there are no periodic checkpoints, but savepoints, and final ones at the end of the data, may still be taken.
     pub interval: Option<Duration>,
-    /// The time after its beginning at which a checkpoint or savepoint is aborted and counts as failed, unless all its subtasks have
+    /// The time after its beginning at which a checkpoint or savepoint is aborted and has failed, unless all its subtasks have
     /// acknowledged: storing it then may take longer.
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint. Savepoints
@@ -23,8 +23,8 @@ pub struct CheckpointConfig {
     /// The number of complete checkpoints that are kept (0 counts as 1); older ones are deleted with their objects when a newer one is
     /// complete. Savepoints do not count, but that of a stop does.
     pub retained: usize,
-    /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read; false:
-    /// it restarts from the newest one only.
+    /// True if the job may continue from the checkpoint before the newest one if files of the newest one can't be read, which needs
+    /// [`CheckpointConfig::retained`] of at least 2; false: it restarts from the newest one only.
     pub falls_back: bool,
     /// The number of checkpoints and savepoints, failed ones included, whose statistics the report lists (0 counts as 1); the oldest are
     /// dropped first.

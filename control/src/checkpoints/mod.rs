@@ -85,7 +85,10 @@ pub enum CheckpointStep {
     TooManyFailures(String),
 }
 
-/// The checkpoint coordinator of one job under one JobMaster: at most one checkpoint in progress, and the complete ones that are kept.
+/// The checkpoint coordinator of one job under one JobMaster: at most one checkpoint or savepoint in progress, and the complete checkpoints
+/// that are kept. A part of the JobMaster's core, in memory. [`Checkpoints::restore`] and [`Checkpoints::restore_older`], if there is
+/// something to restore, come before the first [`Checkpoints::begin`]; after each event the core takes the steps
+/// ([`Checkpoints::take_steps`]), such as to store the checkpoint, and reports their outcomes.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     config: CheckpointConfig,
@@ -134,12 +137,14 @@ impl Checkpoints {
         }
     }
 
-    /// Sets the vertices of the job with their parallelisms, in the order of the subtasks' indices, for the report.
+    /// Sets the vertices of the job with their parallelisms, in the order of the subtasks' indices, for the report. To be called once,
+    /// before the first checkpoint begins.
     pub fn set_vertices(&mut self, vertices: impl Iterator<Item = (JobVertexId, u32)>) {
         self.history.set_vertices(vertices);
     }
 
-    /// Returns the counts (since this value was made), the newest `history` checkpoints, and statistics of the newest 1,000 complete ones.
+    /// Returns the counts (since this value was made), the newest `history` checkpoints and savepoints, the last restore, statistics of the
+    /// newest 1,000 complete ones, and the settings.
     pub fn report(&self) -> CheckpointReport {
         self.history.report()
     }
@@ -178,8 +183,10 @@ impl Checkpoints {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number.
-    /// No other may be in progress (not checked). Timeout and, unless it is a savepoint, interval count from `now` (monotonic).
+    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number:
+    /// the next one, also for a savepoint. After a change of the JobMaster, numbers above the newest in the job's log (of failed
+    /// checkpoints and of savepoints) are given out again. No other may be in progress (not checked). Timeout and, unless it is a
+    /// savepoint, interval count from `now` (monotonic).
     pub fn begin(
         &mut self,
         now: Duration,
@@ -221,8 +228,9 @@ impl Checkpoints {
         checkpoint
     }
 
-    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason (`Err`) the checkpoint is
-    /// aborted and counts as failed. Ignored unless this checkpoint waits for it. `now` is monotonic.
+    /// Handles the coordinators' answer: with their snapshots the sources are triggered; with a reason (`Err`) the checkpoint is aborted
+    /// and, unless it is a savepoint, counts towards the tolerated failures. Ignored unless this checkpoint waits for it. `now` is
+    /// monotonic.
     pub fn coordinators_answered(
         &mut self,
         now: Duration,
@@ -308,8 +316,9 @@ impl Checkpoints {
         self.discard_parts(&pending.parts);
     }
 
-    /// Aborts the checkpoint with this number, which counts as failed, because a subtask could not store its state. Ignored once all
-    /// subtasks have acknowledged: its pointer may be in the log already. `now` is monotonic.
+    /// Aborts the checkpoint or savepoint with this number because a subtask declined it, for the reason `why`. A checkpoint counts towards
+    /// the tolerated failures, a savepoint does not; that of a stop whose barrier was sent fails all tasks. Ignored once all subtasks have
+    /// acknowledged: its pointer may be in the log already. `now` is monotonic.
     pub fn decline(&mut self, now: Duration, checkpoint: u64, why: String) {
         let open = |p: &Pending| p.parts.checkpoint == checkpoint && !p.is_being_stored();
         if self.pending.as_ref().is_some_and(open) {
@@ -317,8 +326,9 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of writing a checkpoint's pointer to the job's log. On success the checkpoint is complete, and older ones
-    /// beyond the number to be kept are discarded; otherwise it has failed. Ignored unless it was being persisted. `now` is monotonic.
+    /// Handles the outcome of writing the pointer of a checkpoint, or of a stop's savepoint, to the job's log. On success (with the
+    /// metadata as stored) the checkpoint is complete, the failures in a row end, and older ones beyond the number to be kept are
+    /// discarded; otherwise it is aborted and has failed. Ignored unless it was being persisted. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,
@@ -375,8 +385,8 @@ impl Checkpoints {
         }
     }
 
-    /// Aborts the checkpoint or savepoint in progress, as a failure, if its timeout has passed at `now` (monotonic) and it is not
-    /// being stored. Begins none.
+    /// Aborts the checkpoint or savepoint in progress, which has failed then (a savepoint does not count towards the tolerated failures),
+    /// if its timeout has passed at `now` (monotonic) and it is not being stored. Begins none.
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &&Pending| !p.is_being_stored() && p.deadline <= now;
         if let Some(pending) = self.pending.as_ref().filter(late) {

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// The number, time and all parts (of subtasks and coordinators) of a checkpoint, from which its metadata is made
-/// ([`assemble`](super::assemble)).
+/// The number, time and all parts (of subtasks and coordinators) of a checkpoint or savepoint whose last part has arrived; the checkpoint
+/// coordinator hands them out with the step to store it, and the metadata is made of them ([`assemble`](super::assemble)).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
     /// The number of the checkpoint.

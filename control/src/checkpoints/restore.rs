@@ -64,9 +64,9 @@ pub fn is_rescaled(snapshot: &CheckpointMetadata, graph: &JobGraph, vertex: &Job
         .any(|saved| saved.subtasks.len() != vertex.parallelism as usize)
 }
 
-/// Makes the metadata of a checkpoint from its number, its times (trigger and completion, in Unix milliseconds), the parts of all subtasks
-/// and the states of the coordinators. A subtask without a part counts as one without state that has not reached the end of its data.
-/// Stores nothing.
+/// Makes the metadata of a checkpoint from its number, its times (of the trigger, and at which all parts were there, in Unix milliseconds),
+/// the parts of all subtasks and the states of the coordinators. A subtask without a part counts as one without state that has not reached
+/// the end of its data. Stores nothing.
 pub fn assemble(
     exec: &ExecutionGraph,
     (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),

@@ -19,9 +19,9 @@ impl Checkpoints {
         kept.map(|kept| kept.checkpoint).collect()
     }
 
-    /// Adds complete checkpoints that are older than the one the job continues from, the newest last. New checkpoints get
-    /// numbers after `newest`, the newest in the job's log, which is higher than the one the job continues from if that one
-    /// could not be read.
+    /// Adds complete checkpoints that are older than the one the job continues from, the newest last; the list may be empty. Called after
+    /// [`Checkpoints::restore`], if that is called. New checkpoints get numbers after `newest`, the number of the newest one in the job's
+    /// log (0: there is none), which is higher than the one the job continues from if that one could not be read.
     pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
         for checkpoint in older.into_iter().rev() {
             self.complete.push_front(checkpoint);

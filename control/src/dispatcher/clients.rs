@@ -11,8 +11,9 @@ use std::time::Duration;
 const HOLDS_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The jobs that are bound to an attached client (`flott run -sae`), each with the monotonic time until which it may run without another
-/// beat (sign of life) of the client. Cancels nothing itself. In the memory of one Dispatcher: the next leader binds recovered jobs anew
-/// when they begin to run, or at the client's next beat.
+/// beat (sign of life) of the client. Cancels nothing itself. A job that ends stays bound until its time is over; its Dispatcher then
+/// ignores it. In the memory of one Dispatcher: the next leader binds recovered jobs anew when they begin to run, or at the client's next
+/// beat.
 #[derive(Debug, Clone, Default)]
 pub struct AttachedClients {
     until: BTreeMap<JobId, Duration>,
@@ -26,7 +27,7 @@ impl AttachedClients {
         self.until.insert(job, now.saturating_add(timeout.min(HOLDS_MAX)));
     }
 
-    /// Returns the earliest monotonic time at which a job's time is over; `None` if no job is bound.
+    /// Returns the earliest monotonic time at which a job's time is over, that of a job that has ended included; `None` if no job is bound.
     pub fn next(&self) -> Option<Duration> {
         self.until.values().min().copied()
     }

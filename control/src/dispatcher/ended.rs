@@ -11,10 +11,10 @@ pub struct Retention {
     /// Maximum number of jobs (`jobstore.max-capacity`); beyond it (0: at once) the job that ended first is forgotten first: its stored
     /// result and details are deleted, and its id may be submitted again.
     pub jobs_max: usize,
-    /// Maximum size of the details of all jobs together, in bytes; beyond it the details of the job that ended first are
+    /// Maximum size of the details of all jobs together, in bytes; beyond it (0: at once) the details of the job that ended first are
     /// deleted first, and the job itself is still remembered.
     pub details_bytes_max: u64,
-    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds
+    /// Time after a job's end at which the job is forgotten, with all that is stored of it, in milliseconds; 0: at once
     /// (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }
@@ -32,8 +32,9 @@ pub struct EndedJob {
     pub details_bytes: u64,
 }
 
-/// The ended jobs that a Dispatcher remembers, those of earlier leaders that recovery found included. Their ids are refused for new
-/// submissions until they are forgotten. Deletes nothing itself.
+/// The ended jobs that a Dispatcher remembers, in memory, those of earlier leaders that recovery found included. Their ids are refused for
+/// new submissions until they are forgotten. Deletes nothing itself: the Dispatcher asks for the jobs over a limit
+/// ([`EndedJobs::take_due`], [`EndedJobs::take_excess_details`]), deletes what is stored of them, and then calls [`EndedJobs::forget`].
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,
@@ -98,8 +99,8 @@ impl EndedJobs {
         due
     }
 
-    /// Returns the jobs whose details the caller has to delete because all details together exceed the limit, the job that
-    /// ended first before the others. From then on these jobs count as having no details.
+    /// Returns the jobs whose details the caller has to delete because all details together exceed the limit, the job that ended first
+    /// before the others. From now on these jobs count as having no details, also if the deletion fails.
     pub fn take_excess_details(&mut self) -> Vec<JobId> {
         let mut excess = Vec::new();
         while self.details_bytes > self.retention.details_bytes_max {

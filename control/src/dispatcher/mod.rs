@@ -63,8 +63,8 @@ pub enum Origin {
     Own,
 }
 
-/// The reason why [`JobTable::reserve`] or [`JobTable::admit`] refuses a submission. Nothing of the job was stored, and the
-/// table has not changed.
+/// The reason why [`JobTable::reserve`] or [`JobTable::admit`] refuses a submission; `Graph` and `PartialResources`, which need the graph,
+/// come from `admit` alone. Nothing of the job was stored, and the table has not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// A job with this id is being recovered, built or stored, or it is running or ending.
@@ -135,8 +135,10 @@ impl Entry {
     }
 }
 
-/// The jobs of one Dispatcher, which accepts submissions and runs them: those that it recovers, runs or ends, and the ended
-/// ones that it remembers. Decides only; the caller stores and starts the jobs.
+/// The jobs of one Dispatcher, in memory: those that it recovers, builds, stores, runs or ends, and the ended ones that it remembers. A new
+/// job goes through [`JobTable::reserve`] (if its graph has to be built), [`JobTable::admit`], [`JobTable::stored`], [`JobTable::ended`]
+/// and [`JobTable::step_done`]; one of an earlier leader through [`JobTable::listed`] and [`JobTable::recovered`]. Submissions are accepted
+/// during recovery, too. Decides only; the caller stores and starts the jobs.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     mode: Mode,
@@ -247,8 +249,8 @@ impl JobTable {
         }
     }
 
-    /// Removes a job that never started to run, or that another leader owns; its id may be submitted again. Its end steps are
-    /// not done. Ended jobs are not forgotten by it.
+    /// Removes a job that never started to run, or that another leader owns (the caller's duty: the phase is not checked); its id may be
+    /// submitted again. Its end steps are not done. Does nothing if the job is unknown; ended jobs are not forgotten by it.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 const ENDED_MAX: usize = 256;
 
 /// The name of an operation that a client triggers, such as a savepoint: its job (`None` if it concerns none) and the id that the client
-/// chose for it, or REST drew. The kind of the operation is not in it: a checkpoint and a savepoint of one job must not share an id.
+/// chose for it, or REST drew. The kind of the operation is not in it: a checkpoint and a savepoint of one job must not share an id: the
+/// later one would not begin.
 pub type OperationKey = (Option<JobId>, TriggerId);
 
 /// The operations that clients have triggered and may ask about, of one leadership: those that run (without a bound), and the 256 that

@@ -32,7 +32,8 @@ pub enum Found<'a> {
     Superseded,
 }
 
-/// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`].
+/// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`]: start the job, fail it (its graph or
+/// log can't be used), or nothing. After the first two the job's phase is [`JobPhase::Running`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.

@@ -47,7 +47,7 @@ pub struct Placement {
     pub data_address: Arc<str>,
 }
 
-/// The current execution attempt of one subtask: its state, place and counts.
+/// The current execution attempt of one subtask: its state, place and counts. Earlier attempts are not kept.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Number of the current attempt; the first is 0.

@@ -5,8 +5,8 @@ use model::JobStatus;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The error of a change of a job's state that is not allowed: out of FINISHED, CANCELED, FAILED or SUSPENDED, into the state that the
-/// job is in, or against the order (such as FAILING to CANCELLING). Nothing has changed.
+/// The error of [`StatusMachine::advance`], its only source, that a change of a job's state is not allowed: out of FINISHED, CANCELED,
+/// FAILED or SUSPENDED, into the state that the job is in, or against the order (such as FAILING to CANCELLING). Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a job can't go from {from} to {to}")]
 pub struct IllegalTransition {

@@ -52,8 +52,9 @@ impl JobCore {
         self.checkpoints.restore(now.unix_ms, Arc::new(snapshot), Some(uri));
     }
 
-    /// Adds the job's kept checkpoints that are older than the one given to [`JobCore::restore`], the newest last, for
-    /// fallback. New checkpoints get numbers after `newest`, the newest in the job's log.
+    /// Adds the job's kept checkpoints that are older than the one given to [`JobCore::restore`], the newest last, for fallback; the list
+    /// may be empty. To be called before [`JobCore::start`], and after `restore` or `start_from` if there is one. New checkpoints get
+    /// numbers after `newest`, the number of the newest one in the job's log, readable or not (0 if there is none).
     pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
         self.checkpoints.restore_older(older, newest);
     }
@@ -409,9 +410,10 @@ impl JobCore {
         self.abort_savepoints(why);
     }
 
-    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the
-    /// sources; with a reason (`Err`) the checkpoint is aborted and counts as failed. Ignored unless the checkpoint with this
-    /// number waits for the answer.
+    /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the sources;
+    /// with a reason (`Err`) the checkpoint or savepoint is aborted. A failed checkpoint counts towards
+    /// `execution.checkpointing.tolerable-failed-checkpoints`, a failed savepoint does not: its request is answered with the reason.
+    /// Ignored unless the checkpoint with this number waits for the answer.
     pub fn coordinators_snapshotted(
         &mut self,
         now: Now,
@@ -439,8 +441,9 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's refusal to take part in the checkpoint, for the reason `why`: the checkpoint is aborted and counts
-    /// as failed. Ignored if the attempt is not its subtask's current one, or the checkpoint is not in progress or is being stored.
+    /// Handles a subtask's refusal to take part in the checkpoint or savepoint, for the reason `why`: it is aborted. A failed checkpoint
+    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. Ignored if the attempt is
+    /// not its subtask's current one, or the checkpoint is not in progress or is being stored.
     pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
         if let Some(task) = self.exec.locate(attempt) {
             let why = format!("task '{}': {why}", self.exec.describe(task));
@@ -449,10 +452,10 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the checkpoint's pointer to the job's log. On success (with
-    /// the metadata as it was stored) the checkpoint is complete, its tasks are notified and commit, and the oldest ones beyond the number
-    /// to be kept are deleted; otherwise it is aborted and counts as failed. Regions whose restart had to wait for the outcome start again
-    /// at the next [`JobCore::tick`].
+    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the pointer of a checkpoint, or of a stop's savepoint, to the
+    /// job's log. On success (with the metadata as it was stored) the checkpoint is complete, its tasks are notified and commit, and the
+    /// oldest ones beyond the number to be kept are deleted. Otherwise it is aborted: a checkpoint counts as failed, and for a stop all
+    /// tasks fail. Regions whose restart had to wait for the outcome start again at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

@@ -211,10 +211,10 @@ impl JobCore {
         waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
     }
 
-    /// Handles the report that a coordinator started in `round` (the number of the start) has failed: its region fails with it,
-    /// and the restart strategy decides what follows. While results are published, all regions with coordinators fail. A report
-    /// of an earlier start changes nothing: it may be repeated until it is answered, and arrive when the coordinators have been
-    /// started anew.
+    /// Handles the report that a coordinator started in `round` (the number of the start) has failed: its region fails with it, and the
+    /// restart strategy decides what follows. While results are published, all regions with coordinators fail, or the job is cancelled if
+    /// the user has asked for that meanwhile. A report of an earlier start changes nothing: it may be repeated until it is answered, and
+    /// arrive when the coordinators have been started anew.
     pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
         match self.region_of_round(round) {
             // The other coordinators have been notified, or are being notified, that the job has

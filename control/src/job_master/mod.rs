@@ -51,7 +51,8 @@ pub struct JobConfig {
     /// which the restart strategy decides. If the job is bounded and another region runs, whose slots will become free, the
     /// region waits as long again instead.
     pub slot_timeout: Duration,
-    /// Maximum number of failures, at least 1, that the job's details show, the newest first (`web.exception-history-size`).
+    /// Maximum number of failures (0 counts as 1) that the job's details show, the newest first (`web.exception-history-size`); older ones
+    /// are forgotten.
     pub history: usize,
     /// The id of the execution graph, a part of every attempt's id; keeps attempts of this JobMaster apart from those of others
     /// of the job.
@@ -95,7 +96,8 @@ pub enum Command {
     /// region, because it has its slots; those of other regions go on. The result is given to
     /// [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Number of this start; names it in the result and in reports of failure.
+        /// Number of this start, never that of another start or publication of this JobMaster; names it in the result and in reports of
+        /// failure.
         round: u64,
         /// The operators of the region that have coordinators.
         operators: BTreeSet<OperatorId>,
@@ -178,7 +180,7 @@ pub enum Command {
     /// Have the coordinators publish their results (make them visible), because every task has finished. The outcome is given
     /// to [`JobCore::results_published`].
     PublishResults {
-        /// Number of this try; names it in the outcome.
+        /// Number of this try, never that of another try or start of coordinators of this JobMaster; names it in the outcome.
         round: u64,
     },
     /// Tell the coordinators that nothing will be published, because the job ends FAILED or CANCELED. Given only if the job has
@@ -252,8 +254,10 @@ enum Coordinators {
     Up,
 }
 
-/// The state of one job under one JobMaster, which decides when its tasks are deployed, restarted and ended. Each event returns
-/// nothing: the commands that follow are taken by [`JobCore::take_commands`].
+/// The state of one job under one JobMaster, in memory only: decides when its tasks are deployed, restarted and ended. Order of the calls:
+/// [`JobCore::new`]; then [`JobCore::restore`] (the job has a checkpoint of its own) or [`JobCore::start_from`] (a snapshot is named), if
+/// there is something to restore, and [`JobCore::restore_older`]; then [`JobCore::start`]; then events. The commands that follow from each
+/// call are taken by [`JobCore::take_commands`]; what an event itself returns is only the answer for its sender.
 #[derive(Debug)]
 pub struct JobCore {
     config: JobConfig,

@@ -103,11 +103,12 @@ impl JobCore {
         }
     }
 
-    /// Compares a TaskExecutor's full report, which comes with heartbeats, with the job's own records, and issues commands that bring both
-    /// together: applies the reported states like [`JobCore::update_tasks`], cancels attempts that are not current or missed their
-    /// cancellation, frees slots that the job does not have, and fails tasks and slots that two reports in a row did not list (about their
-    /// regions the restart strategy decides). `allocations` are the slots whose offer was accepted, `tasks` the attempts that run or whose
-    /// end was not confirmed yet. Ignored if the TaskExecutor is not registered as `instance`.
+    /// Compares a TaskExecutor's full report with the job's own records (the JobMaster calls it when a beat brings a changed report, and
+    /// with an unchanged one again every 5 beats), and issues commands that bring both together: applies the reported states like
+    /// [`JobCore::update_tasks`], cancels attempts that are not current or missed their cancellation, frees slots that the job does not
+    /// have, and fails tasks and slots that two reports in a row did not list (about their regions the restart strategy decides).
+    /// `allocations` are the slots whose offer was accepted, `tasks` the attempts that run or whose end was not confirmed yet. Ignored if
+    /// the TaskExecutor is not registered as `instance`.
     pub fn reconcile(
         &mut self,
         now: Now,

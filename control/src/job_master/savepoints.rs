@@ -17,7 +17,7 @@ use thiserror::Error;
 const WAITING_MAX: usize = 16;
 
 /// A savepoint, a stop with a savepoint or a checkpoint that a user asks for. The JobMaster makes it of a user's call, for
-/// [`JobCore::take_savepoint`].
+/// [`JobCore::take_savepoint`]; its number names it in the answer, [`Command::SavepointEnded`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavepointRequest {
     /// Number that names the request in [`Command::SavepointEnded`]; chosen by the caller, unique within one JobMaster.
@@ -29,8 +29,9 @@ pub struct SavepointRequest {
     pub folder: String,
 }
 
-/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint; nothing has changed then. The JobMaster
-/// answers the user's call with its text.
+/// The reason why [`JobCore::take_savepoint`] does not begin a savepoint, a stop or a checkpoint: the job does not run with all its tasks,
+/// it never takes checkpoints (for good), it is about to finish, a stop waits already, or too many requests wait. Nothing has changed then.
+/// The JobMaster answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
     /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any
@@ -84,8 +85,9 @@ impl JobCore {
     ///
     /// # Errors
     ///
-    /// Returns [`SavepointRefused`] if the savepoint can't be taken now or at all (not all tasks run, too many wait, a bounded job without
-    /// checkpoints); then nothing has changed and no answer follows. The folder is not looked at: the JobMaster has checked it before.
+    /// Returns [`SavepointRefused`] if the savepoint can't be taken now or at all (not all tasks run, the job is about to finish, a stop or
+    /// too many requests wait, a bounded job without checkpoints); then nothing has changed and no answer follows. The folder is not looked
+    /// at: the JobMaster has checked it before.
     pub fn take_savepoint(
         &mut self,
         now: Now,

@@ -248,9 +248,10 @@ impl JobCore {
         region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
-    /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots, begins
-    /// checkpoints and savepoints that are due, and aborts checkpoints and refuses savepoints whose time is over. While the pointer of a
-    /// checkpoint is being written no region restarts. Does nothing unless the job is RUNNING or RESTARTING.
+    /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots (but not while
+    /// the job is bounded and another region runs: they wait as long again), begins checkpoints and savepoints that are due, and aborts
+    /// checkpoints and refuses savepoints whose time is over. While the pointer of a checkpoint is being written no region restarts. Does
+    /// nothing unless the job is RUNNING or RESTARTING.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();
         let mut starved = Vec::new();

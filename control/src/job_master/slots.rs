@@ -38,9 +38,9 @@ impl JobCore {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as regions that wait for slots need them (a job that is ending needs none, and
-    /// none that it has freed before is taken), and deploys regions that are complete with them. Returns the accepted allocations, also
-    /// those that were accepted before; the TaskExecutor frees the others.
+    /// Takes the slots that a TaskExecutor offers, as far as regions that wait, or are to restart, lack slots (a job that is ending needs
+    /// none, and none that it has freed before is taken), and deploys regions that are complete with them. Returns the accepted
+    /// allocations, also those that were accepted before; the TaskExecutor frees the others.
     ///
     /// `data_address` is where the job's program host on that TaskExecutor exchanges records. If it differs from that of an offered slot
     /// that the job holds already, the host was replaced, and the slot's tasks fail; the slot stays.

@@ -50,8 +50,9 @@ struct Process {
     answers: bool,
 }
 
-/// The state of one component's leadership in one process of the system: at most one leader process of it runs, and at most one
-/// waits for that to end. Carries out nothing itself: [`HandOver::take_orders`] returns what the caller has to do.
+/// The state of one component's leadership in one process of the system: at most one leader process of it runs, and at most one waits for
+/// that to end. A grant leads to [`Order::Start`], the process's first answer to [`Order::Confirm`], a revocation to [`Order::Stop`] and,
+/// once nothing runs any more, [`Order::Revoked`]. Carries out nothing itself: [`HandOver::take_orders`] returns what the caller has to do.
 #[derive(Debug, Clone, Default)]
 pub struct HandOver {
     /// The process that runs or is being stopped.

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 /// Number of sessions that one Dispatcher can give to the JobMasters of one job.
 const SESSIONS_PER_JOB: u64 = 1 << u8::BITS;
 
-/// Returns the leader session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership follows from
-/// its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one Dispatcher to the
-/// next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of Dispatcher 8.1. Jobs
-/// of one Dispatcher differ in the nonce.
+/// Returns the leader session of a job's `nth` JobMaster under a Dispatcher, counted from 0 (so that there are at most 256). A job's
+/// leadership follows from its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one
+/// Dispatcher to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of Dispatcher 8.1.
+/// Jobs of one Dispatcher differ in the nonce.
 pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId {
     let LeaderSession { epoch, nonce } = dispatcher.session();
     let process = epoch.process.saturating_mul(SESSIONS_PER_JOB).saturating_add(u64::from(nth));
@@ -73,8 +73,10 @@ enum Contender {
     Ending { session: LeaderSession },
 }
 
-/// The leaderships of the components of one process, such as its Dispatcher and ResourceManager, which compete together for one
-/// lease against other processes. Each gets sessions of its own. `C` names components.
+/// The leaderships of the components of one process, such as its Dispatcher and ResourceManager, which compete together for one lease
+/// against other processes. Each gets sessions of its own: a component contends; with the lease it is granted a session, confirms that it
+/// answers, and is published; when the lease is lost its address is withdrawn and the session revoked, and it gets no other one before
+/// everything of it has ended. Only decides: the events return the commands. `C` names components.
 #[derive(Debug)]
 pub struct Leaderships<C> {
     lease: Option<u64>,

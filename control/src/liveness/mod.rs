@@ -114,8 +114,9 @@ pub enum Loss {
     Unknown,
 }
 
-/// One side's view of the other side of a heartbeat pair: decides when the peer counts as dead. Sends and waits for nothing
-/// itself.
+/// One side's view of the other side of a heartbeat pair: decides when the peer counts as dead. The owner hands in what it hears and the
+/// time by [`Liveness::step`] and carries out the verdict. Once the peer is lost the value is of no more use: a new connection gets a new
+/// one. Sends and waits for nothing itself.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     role: Role,

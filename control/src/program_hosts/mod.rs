@@ -140,8 +140,10 @@ struct Request {
     deadline: Duration,
 }
 
-/// The places for program hosts (child processes that run jobs' programs) and the requests that wait for one; at most
-/// [`Bounds::max`] hosts exist at once. Each job has at most one host. Starts and ends no host itself.
+/// The places for program hosts (child processes that run jobs' programs) and the requests that wait for one; at most [`Bounds::max`] hosts
+/// exist at once. Each job has at most one host. The owner asks for a host by [`Places::request`], learns the outcome from
+/// [`Places::decide`], and reports what becomes of the host: [`Places::built`], [`Places::serving`], [`Places::ending`], [`Places::gone`].
+/// Starts and ends no host itself.
 #[derive(Debug)]
 pub struct Places {
     /// The limits; `None` if any number of hosts is allowed.
@@ -166,8 +168,8 @@ impl Places {
         }
     }
 
-    /// Requests a program host for the job and returns the request's name. [`Places::decide`] grants the request, or refuses it
-    /// at `deadline` (monotonic) or because too many wait.
+    /// Requests a program host for the job and returns the request's name. [`Places::decide`] grants the request, or refuses it at
+    /// `deadline` (monotonic) or because too many wait. A job may have several requests, for the same host; each is answered.
     pub fn request(&mut self, job: JobId, purpose: Purpose, deadline: Duration) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);

@@ -31,7 +31,9 @@ impl Default for Pauses {
 }
 
 /// The state of one registration at whoever leads (a ResourceManager or a JobMaster): asked, registered, pausing or refused.
-/// `I` names a leader by its session. Decides when to ask; the caller finds the leader and sends the calls.
+/// [`Registration::leader_changed`] begins it; the outcome of each call is reported by `accepted`, `failed` or `refused`, the end of an
+/// accepted one by `lost`, and [`Registration::tick`] asks again after the pause. `I` names a leader by its session. Decides when to ask;
+/// the caller finds the leader and sends the calls.
 #[derive(Debug, Clone)]
 pub struct Registration<I> {
     pauses: Pauses,

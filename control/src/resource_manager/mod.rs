@@ -34,7 +34,8 @@ pub enum Command {
     /// Ask the driver (the connection to YARN or Kubernetes) to start a worker of this spec. The outcome is a [`DriverEvent`]
     /// with the request's number.
     RequestWorker {
-        /// Number of the request, unique within this ResourceManager; names it in the driver's answer.
+        /// Number of the request, counted from 1 in each ResourceManager, so that the next leader uses it again; names it in the driver's
+        /// answer.
         request: u64,
         /// The spec of the worker.
         spec: WorkerResourceSpec,
@@ -134,9 +135,9 @@ pub struct Settings {
     pub mutation: Mutation,
 }
 
-/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the
-/// connection to YARN or Kubernetes) starts, leaders of jobs, blocked nodes. Calls nobody: each event returns the commands that
-/// follow.
+/// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the connection to
+/// YARN or Kubernetes) starts, leaders of jobs, blocked nodes. In memory only: the next leader begins without all of it, and workers and
+/// JobMasters register anew. Calls nobody: each event returns the commands that follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
@@ -212,10 +213,10 @@ impl ResourceManager {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
-    /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an
-    /// earlier registration of the process. `spec` is what it reports; a requested worker counts as the spec that was
-    /// requested. The SlotManager learns of the worker with its first slot report ([`ResourceManager::reported`]). `now` is
-    /// monotonic.
+    /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an earlier
+    /// registration of the process. `spec` is what it reports; a requested worker counts as the spec that was requested. The first
+    /// registration of a worker ends the pause after failed starts, and their row. The SlotManager learns of the worker with its first slot
+    /// report ([`ResourceManager::reported`]). `now` is monotonic.
     ///
     /// # Errors
     ///
@@ -322,10 +323,10 @@ impl ResourceManager {
         }]
     }
 
-    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts): requests
-    /// the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond them. `seen`
-    /// is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest number,
-    /// because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
+    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts, which replace the former
+    /// ones): requests the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond
+    /// them. `seen` is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest
+    /// number, because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,

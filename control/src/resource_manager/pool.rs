@@ -63,10 +63,10 @@ pub enum DriverEvent {
         workers: Vec<RecoveredWorker>,
     },
     /// The worker of a request was started; it has to register within the registration time-out. If the request was cancelled or has
-    /// failed, the worker is released unless it is needed and [`PoolSettings::late_grace`] has not passed; a second worker of an
-    /// answered request is released too.
+    /// failed, the worker is released unless it is needed and [`PoolSettings::late_grace`] has not passed; a second worker of an answered
+    /// request is released too. For a worker that is known already, the report only ends the request.
     Started {
-        /// Number of the request for a worker.
+        /// Number of the request, as [`Command::RequestWorker`] gave it.
         request: u64,
         /// Resource id of the worker's process, under which its TaskExecutor will register.
         resource_id: ResourceId,
@@ -76,7 +76,7 @@ pub enum DriverEvent {
     /// A request failed and is over; after a pause, the worker is requested again if it is still missing. Counts as a failed start. The
     /// node, if known, is avoided for 32 times the retry interval. Ignored for a request that is not open (answered or cancelled).
     StartFailed {
-        /// Number of the request for a worker.
+        /// Number of the request, as [`Command::RequestWorker`] gave it.
         request: u64,
         /// The node of the worker; `None` if it was not known yet: then no node is avoided.
         host: Option<String>,
@@ -87,13 +87,14 @@ pub enum DriverEvent {
     /// system's maximum. The spec is not requested again until no job needs it any more, and the SlotManager is told
     /// ([`Command::NeverMet`]); it is no failed start, and no pause follows. Ignored for a request that is not open.
     NeverMet {
-        /// Number of the request for a worker.
+        /// Number of the request, as [`Command::RequestWorker`] gave it.
         request: u64,
         /// Reason as text, for messages.
         cause: String,
     },
     /// A worker has ended, or its node is lost: its registration, if it has one, is closed and its TaskExecutor told to end. Counts as a
-    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing.
+    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing. Nothing changes if the
+    /// worker is not known (any more), for example because it was released.
     Lost {
         /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,

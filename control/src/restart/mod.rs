@@ -42,7 +42,7 @@ pub enum RestartSpec {
         reset_after: Duration,
         /// Part of the delay (0 to 1) by which it is lengthened or shortened at random.
         jitter: f64,
-        /// Number of restarts since the last reset, after which a failure fails the job; `None`: no limit.
+        /// Number of restarts since the last reset, after which a failure fails the job; 0: the first one does; `None`: no limit.
         attempts: Option<u32>,
     },
     /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
@@ -113,8 +113,8 @@ pub enum Verdict {
     GiveUp,
 }
 
-/// A restart policy with its count of the failures of one job, which decides about each further one. Restarts nothing itself:
-/// [`RestartStrategy::failed`] returns the decision.
+/// A restart policy with its count of the failures of one job, which decides about each further one. In the memory of one JobMaster: the
+/// job's next one counts from 0 again. Restarts nothing itself: [`RestartStrategy::failed`] returns the decision.
 #[derive(Debug, Clone)]
 pub struct RestartStrategy {
     policy: RestartPolicy,

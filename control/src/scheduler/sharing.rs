@@ -28,8 +28,8 @@ pub struct SlotGroup {
     vertices: Vec<usize>,
 }
 
-/// All shared slots that a job needs, numbered from 0, by group. A shared slot stands for one real slot and takes one subtask
-/// of each vertex of its group at most.
+/// All shared slots that a job needs, numbered from 0, by group. A shared slot stands for one real slot and takes one subtask of each
+/// vertex of its group at most. Computed once per JobMaster, from the graph alone; which real slots serve them is not in it.
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     groups: Vec<SlotGroup>,

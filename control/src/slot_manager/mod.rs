@@ -56,8 +56,9 @@ struct Job {
     promised_at: Option<Duration>,
 }
 
-/// The state of a SlotManager, which gives the slots of workers to jobs: workers and their slots, the jobs' requirements, and
-/// the jobs that wait. Calls nobody: [`SlotManager::check`] returns the commands.
+/// The state of a SlotManager, which gives the slots of workers to jobs: workers and their slots, the jobs' requirements, and the jobs that
+/// wait. In memory only; the next leader learns all of it from reports and declarations. Calls nobody: [`SlotManager::check`] returns the
+/// commands; `report`, `slot_granted` and `remove_job` return their [`Command::FreeSlot`] at once.
 #[derive(Debug)]
 pub struct SlotManager {
     settings: Settings,
@@ -128,8 +129,9 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on, and the next
-    /// check looks for replacements. Slots stay as they are if the TaskExecutor is not registered.
+    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on, and the next check looks for
+    /// replacements. Slots stay as they are if the TaskExecutor is not registered; the removal is counted all the same
+    /// ([`Command::NeedWorkers`]'s `seen`).
     pub fn remove_worker(&mut self, instance_id: InstanceId) {
         if self.settings.mutation.keeps(Rule::LostSlotsReplaced) {
             self.workers.remove(instance_id);
@@ -209,9 +211,10 @@ impl SlotManager {
         }
     }
 
-    /// Replaces a job's requirements, which its JobMaster declares, with these whole amounts; entries with 0 slots are dropped,
-    /// and none at all means that the job needs no slots (it keeps those that it has). The next check gives slots. A removed job is
-    /// known again. Ignored for an earlier JobMaster of the job than the last one that declared.
+    /// Replaces a job's requirements, which its JobMaster declares, with these whole amounts; entries with 0 slots are dropped, and none at
+    /// all means that the job needs no slots (it keeps those that it has). The next check gives slots. The job keeps the place in the order
+    /// of service that its first declaration gave it; a removed job is known again, with a new place. Ignored for an earlier JobMaster of
+    /// the job than the last one that declared.
     pub fn require(
         &mut self,
         job_id: JobId,

@@ -27,8 +27,9 @@ pub enum Supply {
         /// Time after which an idle TaskManager is released (`resourcemanager.taskmanager-timeout`); while a job waits for slots, only
         /// one on a blocked node is.
         idle_timeout: Duration,
-        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is
-        /// requested that would exceed it, so that jobs wait and their shortage is reported. `None`: no bound.
+        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is requested
+        /// that would exceed it, so that jobs wait and their shortage is reported; workers that have registered stay, also beyond it.
+        /// `None`: no bound.
         slots_max: Option<u32>,
         /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`): so many are never released, and
         /// missing ones are requested while any job has requirements.
@@ -131,7 +132,9 @@ pub struct Lack {
     pub message: String,
 }
 
-/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused).
+/// The reason why a requested slot was not allocated, for [`SlotManager::slot_refused`](super::SlotManager::slot_refused): another
+/// allocation has it, or any other, after which the slot's state is unknown. The SlotManager's actor makes it of the TaskExecutor's answer,
+/// or of a call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The TaskExecutor answers that the slot is held by this other allocation; the SlotManager takes that over as the slot's state

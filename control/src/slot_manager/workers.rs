@@ -13,7 +13,8 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer.
+/// The state of a slot as the SlotManager knows it; the TaskExecutor's own view may be newer. A `Pending` or `Allocated` slot counts as
+/// held by its job; only a `Free` one is given to a job, an `Unknown` one to none before a later report tells its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
     /// No job holds the slot. The next check may request it for one, unless the worker is being released or its node is blocked.
@@ -355,9 +356,9 @@ impl Workers {
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Applies a worker's full slot report; slots that were not known are added, and known ones that it does not list stay as they
-    /// are. A slot that was set less than `settle` ago or has a pending request keeps its state, because the report may have been made
-    /// before. Returns true if anything changed; false, too, if the worker is not registered. `now` is monotonic.
+    /// Applies a worker's full slot report; slots that were not known are added, and known ones that it does not list stay as they are; a
+    /// known slot keeps its profile. A slot that was set less than `settle` ago or has a pending request keeps its state, because the
+    /// report may have been made before. Returns true if anything changed; false, too, if the worker is not registered. `now` is monotonic.
     pub fn reconcile(
         &mut self,
         now: Duration,

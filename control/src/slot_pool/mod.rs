@@ -85,8 +85,9 @@ pub enum Retired {
     Unserved,
 }
 
-/// The slots of TaskExecutors that a job holds, and which shared slot (a slot of the job's [`SlotPlan`]) each of them serves.
-/// Frees no slot at a TaskExecutor itself.
+/// The slots of TaskExecutors that a job holds, which shared slot (a slot of the job's [`SlotPlan`]) each of them serves, and the
+/// TaskExecutors that are registered and may offer slots. A part of the JobMaster's core, which alone makes and changes it. Frees no slot
+/// at a TaskExecutor itself.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
     groups: Vec<GroupState>,

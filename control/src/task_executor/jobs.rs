@@ -16,8 +16,8 @@ pub struct Deployment {
     /// The tasks to hand on to the host, which are recorded as DEPLOYING. If the host does not take them, the caller reports
     /// [`Event::NotDeployed`]. A task that the TaskExecutor has already is not among them: the request was repeated.
     pub accepted: Vec<ExecutionAttemptId>,
-    /// The tasks that are refused because their slots are not allocated to the job or are being freed; the caller tells the
-    /// JobMaster.
+    /// The tasks that are refused because their slots are not allocated to the job, are lost, or are being freed, each with
+    /// [`JobMasterRefusal::NoSuchAllocation`]; the caller tells the JobMaster.
     pub refused: Vec<(ExecutionAttemptId, JobMasterRefusal)>,
     /// Further commands for the caller, to be carried out in order.
     pub commands: Vec<Command>,

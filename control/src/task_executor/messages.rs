@@ -8,8 +8,9 @@ use model::{
     ResourceManagerId,
 };
 
-/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: of ResourceManagers, JobMasters, program hosts, or
-/// that time has passed.
+/// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: a change of leaders, the outcome of a command, a
+/// report of a program host, or that time has passed. The TaskExecutor's actor makes it. Outcomes name the session, connection or launch
+/// that they belong to; those of an earlier one are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none leads now.
@@ -105,7 +106,8 @@ pub enum Event {
         launch: u64,
     },
     /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost. The slots are
-    /// freed when the JobMaster has taken the report, or after `slot_timeout`.
+    /// freed when the JobMaster has taken the report, or after `slot_timeout`. For a host that was asked to end, it means the same as
+    /// [`Event::HostEnded`].
     HostLost {
         /// The job that the event is about.
         job: JobId,
@@ -161,7 +163,8 @@ pub enum Event {
         /// States in the order in which they came about.
         updates: Vec<TaskStateUpdate>,
     },
-    /// Tasks of a deployment were refused by the program host or never started; they are forgotten without a report.
+    /// Tasks of a deployment were refused by the program host or never started; they are forgotten without a report, because the answer to
+    /// the deployment tells the JobMaster.
     NotDeployed {
         /// The job that the event is about.
         job: JobId,
@@ -247,8 +250,8 @@ pub enum Command {
         /// The reason that the JobMaster is told; `None`: it is not told.
         tell: Option<FailureCause>,
     },
-    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or
-    /// [`Event::HostLost`].
+    /// Launch the job's program host, the process that runs its tasks here; answered with [`Event::HostUp`] or [`Event::HostLost`], or with
+    /// [`Event::HostEnded`] if [`Command::EndHost`] comes first.
     LaunchHost {
         /// The job that the command is about.
         job: JobId,
@@ -267,7 +270,8 @@ pub enum Command {
         /// True: kill the host; false: let it cancel its tasks first.
         at_once: bool,
     },
-    /// Tell the program host how much memory it has, because it has started or the job has got another slot here.
+    /// Tell the program host how much memory it has, because it has started or the job has got another slot here; the memory follows from
+    /// the number of the job's slots. It is not taken away when a slot is freed.
     ResizeHost {
         /// The job that the command is about.
         job: JobId,

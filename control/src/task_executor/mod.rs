@@ -61,8 +61,9 @@ pub enum SlotRefusal {
     Table(#[from] crate::slot_table::AllocateError),
 }
 
-/// The reason why a call of a JobMaster ([`TaskExecutor::deploy`], [`TaskExecutor::cancel`], [`TaskExecutor::free_slot`]), or one task
-/// of a deployment, is refused; nothing has changed for it.
+/// The reason why a call of a JobMaster ([`TaskExecutor::deploy`], [`TaskExecutor::cancel`], [`TaskExecutor::free_slot`],
+/// [`TaskExecutor::check_job_master`]), or one task of a deployment, is refused; nothing has changed for it. `cancel` and
+/// `check_job_master` have the first two reasons only.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobMasterRefusal {
     /// No JobMaster of the job with this id is connected.
@@ -97,8 +98,9 @@ pub struct SlotRequest {
     pub program: Option<BlobKey>,
 }
 
-/// The state of a TaskExecutor, the component of a TaskManager that offers its slots and runs tasks in them: its registration,
-/// its slots and the jobs that have some. Calls nobody: events return commands.
+/// The state of a TaskExecutor, the component of a TaskManager that offers its slots and runs tasks in them: its registration, its slots
+/// and the jobs that have some. In memory only: a process that starts anew has all slots free. Calls nobody: events
+/// ([`TaskExecutor::step`]) and the calls of the ResourceManager and of JobMasters return commands.
 #[derive(Debug, Clone)]
 pub struct TaskExecutor {
     settings: Settings,

@@ -53,7 +53,8 @@ pub enum SavepointAction {
 }
 
 /// Arguments of `flott stop`, which takes a savepoint of a job and then ends it, waits until the job has ended, and prints the savepoint's
-/// folder. If the savepoint fails, the job is not stopped.
+/// folder. If the savepoint fails, the job is not stopped; if its sources had been told to take it, its tasks fail then, and the restart
+/// strategy decides.
 #[derive(Debug, Args)]
 pub struct Stop {
     /// Id of the job to stop, as flott list shows it

@@ -187,7 +187,7 @@ impl JobManagerComponents {
 
     /// Removes the programs that were uploaded to this process and that no job needs; waits at most 2 s for
     /// the store, then logs a warning and they stay. Must be called before [`JobManagerComponents::stop`]: blobs are removed
-    /// only while a Dispatcher of this process leads.
+    /// only while a Dispatcher of this process leads and has recovered its jobs.
     pub async fn forget_uploads(&self) {
         self.blobs.forget_uploads().await;
     }

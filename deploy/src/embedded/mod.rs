@@ -34,7 +34,7 @@ use streaming::ProgramEntry;
 
 /// A cluster inside this process, in which a program runs its own job: one JobManager, one TaskManager, and a folder
 /// for temporary files, which is removed when this value is dropped. It listens on no port, has no REST endpoint, keeps jobs in memory
-/// only, and limits no task's memory.
+/// only, and limits no task's memory. Dropping it asks both to stop, without waiting; [`stop`](Self::stop) waits.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,

@@ -38,7 +38,8 @@ const LINE: usize = 64;
 /// How often a call goes to a connection that closes for idleness in that very moment.
 const IDLE_RACES: usize = 4;
 
-/// The way in which connections to a [`Target`] authenticate.
+/// The way in which connections to a [`Target`] authenticate: not at all, or by SASL. [`Login::target`](crate::login::Login::target)
+/// chooses it.
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// Neither side authenticates: the server believes the user name that it is told.
@@ -127,8 +128,9 @@ struct Handle {
 }
 
 /// A client of any number of servers of Hadoop RPC, which makes connections as calls need them: one for each server, protocol, user and
-/// credential, each served by a task of the tokio runtime that made the first call on it. Makes no second try of a call: a [`Proxy`] does.
-/// Clones share their connections; when the last clone is dropped, they close once their calls have ended.
+/// credential, each served by a task of the tokio runtime that made the first call on it. Makes no second try of a call that was sent: a
+/// [`Proxy`] does. Only connecting and Kerberos are tried again, as the [`Options`] say. A connection that fails ends with its calls; the
+/// next call makes another. Clones share their connections; when the last clone is dropped, they close once their calls have ended.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -178,13 +180,13 @@ impl Client {
         self.inner.next_call.fetch_add(1, Ordering::Relaxed) & i32::MAX
     }
 
-    /// Makes one call, without a second try: connects if necessary, encodes the request, waits at most `timeout` for
-    /// everything together, and decodes the answer. Where the connection is full, the call waits in line within that
-    /// time. Dropping the future gives the call up; the server may carry it out all the same.
+    /// Makes one call, without a second try: connects if necessary, encodes the request, waits at most `timeout` (a year, if more) for
+    /// everything together, and decodes the answer. Where the connection is full, the call waits in line within that time. Dropping the
+    /// future gives the call up; the server may carry it out all the same.
     ///
     /// # Errors
-    /// Fails with the [`CallError`] of this try; [`CallError::may_have_run`] says whether the server may have carried
-    /// it out.
+    /// Fails with the [`CallError`] of this try: `Deadline` if the time is over, in line too; `Connection` for a connection that cannot be
+    /// made or fails; `Remote`; `TooLong`; `Undecodable`. [`CallError::may_have_run`] says whether the server may have carried it out.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         target: &Target,
@@ -196,12 +198,13 @@ impl Client {
         decode(method, self.attempt(target, request, timeout).await?)
     }
 
-    /// Makes one try of a request that is encoded and numbered already, and returns the encoded answer. Sets the
-    /// request's deadline to `timeout` from now; at most a year. Dropping the future gives the try up; the server may
-    /// carry it out all the same.
+    /// Makes one try of a request that is encoded and numbered already, and returns the encoded answer. Sets the request's deadline to
+    /// `timeout` from now; at most a year. Dropping the future gives the try up; the server may carry it out all the same. A [`Proxy`]
+    /// calls this for each try.
     ///
     /// # Errors
-    /// Fails as [`Client::call`] does, except that the answer is not decoded.
+    /// Fails as [`Client::call`] does, except that the answer is not decoded; also with `Overloaded` if a call with the request's number
+    /// waits on the connection already.
     pub async fn attempt(
         &self,
         target: &Target,

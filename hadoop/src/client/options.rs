@@ -4,8 +4,10 @@ use crate::conf::{ConfError, Configuration};
 use crate::rpc::{LONGEST, Limits};
 use std::time::Duration;
 
-/// Settings of a client's connections, as durations and counts. `Options::default()` and `Options::from_conf` of an
-/// empty configuration give the defaults of Hadoop's clients, which the fields name.
+/// Settings of a client's connections, as durations and counts: how long and how often it tries to connect and to authenticate, how long a
+/// call may take, when it pings, when an idle connection closes, and the bounds of each connection. `Options::default()` and
+/// `Options::from_conf` of an empty configuration give the defaults of Hadoop's clients, which the fields name. How a failed call is
+/// repeated is no setting here, but a [`RetryPolicy`](crate::rpc::RetryPolicy).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Maximum time of one try to connect to one address, and of looking the host up (`ipc.client.connect.timeout`; 20

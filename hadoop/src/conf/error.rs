@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-/// The reason why a configuration could not be read, or a property's value could not be used: missing, of the wrong type, or
-/// with `${…}` that never stop expanding.
+/// The reason why a configuration could not be read (`Read`, `Xml`, `Includes`, `TooLong`), or a property's value could not be used:
+/// missing, of the wrong type, or with `${…}` that never stop expanding. Returned by [`Configuration`](super::Configuration) and by what
+/// reads properties.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfError {

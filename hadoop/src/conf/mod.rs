@@ -71,8 +71,8 @@ impl Configuration {
         Self::default()
     }
 
-    /// Returns a configuration of Hadoop's defaults for the properties that this library reads, without environment
-    /// variables.
+    /// Returns a configuration of Hadoop's defaults for the properties that this library reads, without environment variables and system
+    /// properties. Reads no file.
     #[must_use]
     pub fn with_defaults() -> Self {
         let mut conf = Self::empty();
@@ -82,14 +82,14 @@ impl Configuration {
         conf
     }
 
-    /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`]
-    /// of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory;
-    /// with the process's environment. Missing files and directories are no error (a missing directory is logged as a
-    /// warning): [`Configuration::sources`] says what was found. Blocks on the file system.
+    /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`] of
+    /// `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory; with a copy of the
+    /// process's environment, and `user.name`, `user.home` and `java.io.tmpdir` (`/tmp`) for `${…}`. Missing files and directories are no
+    /// error (a missing directory is logged as a warning): [`Configuration::sources`] says what was found. Blocks on the file system; each
+    /// call reads anew.
     ///
     /// # Errors
-    /// Fails with [`ConfError::Read`] for a file that is there and cannot be read, other [`ConfError`]s for one that is
-    /// no configuration.
+    /// Fails with [`ConfError::Read`] for a file that is there and cannot be read, other [`ConfError`]s for one that is no configuration.
     pub fn load() -> Result<Self, ConfError> {
         let mut conf = Self::with_defaults();
         conf.environment = std::env::vars_os()
@@ -107,7 +107,8 @@ impl Configuration {
         Ok(conf)
     }
 
-    /// Reads the defaults and the [`SITE_FILES`] of one directory, with the process's environment. Missing files are no
+    /// Reads the defaults and the [`SITE_FILES`] of one directory, with the process's environment, and the same values for `${…}` as
+    /// [`Configuration::load`]; `HADOOP_CONF_DIR` and `YARN_CONF_DIR` are not looked at. Missing files, or a missing directory, are no
     /// error. Blocks on the file system.
     ///
     /// # Errors

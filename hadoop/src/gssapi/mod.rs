@@ -14,7 +14,8 @@ use std::time::Duration;
 /// Names by which [`Library::load`] looks for the system's GSSAPI library, tried in this order.
 pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
 
-/// The reason why Kerberos could not be used or refused an operation.
+/// The reason why Kerberos could not be used or refused an operation: no library, no tickets, a server that did not prove who it is, a name
+/// that cannot be passed on, or any other refusal of the library. [`Library`], [`GssContext`] and [`Initiator`] return it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GssError {
@@ -51,7 +52,8 @@ pub enum GssError {
     Name,
 }
 
-/// The server that a security context authenticates to.
+/// The server that a security context authenticates to, by its whole principal or by service and host; given to [`Initiator::context`].
+/// Whether there is such a server is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum GssTarget {
     /// A principal with its realm, `yarn/rm.example.org@EXAMPLE.ORG`; without one, Kerberos' default realm is meant.
@@ -75,9 +77,10 @@ pub struct Opened {
     pub encrypted: bool,
 }
 
-/// One side of a GSSAPI security context: it exchanges tokens with the peer until both have proved who they are, and
-/// protects messages to the peer afterwards. Made by [`Initiator::context`] for one connection, and driven by
-/// [`GssapiMechanism`](crate::sasl::GssapiMechanism). Dropping it forgets its keys.
+/// One side of a GSSAPI security context: it exchanges tokens with the peer until both have proved who they are (`step`, until it returns
+/// true), and protects messages to the peer afterwards (`plain_max`, then `wrap` and `unwrap`, in the order of the messages). Made by
+/// [`Initiator::context`] for one connection, and driven by [`GssapiMechanism`](crate::sasl::GssapiMechanism). After an error it is of no
+/// use any more. Dropping it forgets its keys.
 pub trait GssContext: Send {
     /// Takes the peer's token (empty at the client's first step). Returns the token to send to the peer, and true once
     /// the context is established. It may ask a Kerberos server (KDC), and so may block.
@@ -109,7 +112,8 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
-/// The reason for which [`Initiator::refresh`] is asked to get newer Kerberos tickets.
+/// The reason for which [`Initiator::refresh`] is asked to get newer Kerberos tickets: a connection is about to be set up, which asks for
+/// newer ones only if the present ones are old, or tickets were refused, which asks for newer ones whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// A connection is about to be set up: newer tickets are got if the present ones have passed four fifths of their
@@ -119,7 +123,9 @@ pub enum Need {
     Refusal,
 }
 
-/// Starts security contexts as one user: implemented by a Kerberos credential, and by doubles in tests.
+/// Starts security contexts as one user: implemented by a Kerberos credential, by the tickets of a [`Login`](crate::login::Login), which
+/// renews them, and by doubles in tests. A client calls `refresh` before it connects, then `context` for each stream that authenticates by
+/// Kerberos.
 pub trait Initiator: Send + Sync {
     /// Returns the user's principal, such as `alice@EXAMPLE.ORG`.
     fn principal(&self) -> String;
@@ -131,18 +137,18 @@ pub trait Initiator: Send + Sync {
     /// Fails with a [`GssError`], for example for a name that Kerberos cannot parse.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
 
-    /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s,
-    /// as configured). Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the
-    /// background. If none can be had, the present ones stay, and the next context fails with the reason. The default does
-    /// nothing. A client calls this before it connects, unless it has a token for the server, and after each stream on which
-    /// Kerberos failed.
+    /// Gets newer tickets if `need` asks for them and no try was made just before (by [`Login`](crate::login::Login): 60 s, as configured).
+    /// Waits for the outcome if the present ones have run out or were refused; otherwise they are got in the background. If none can be
+    /// had, that is logged and the present ones stay: contexts use them, and fail once they have run out. The default does nothing. A
+    /// client calls this before it connects, unless it has a token for the server, and after each stream on which Kerberos failed.
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let _ = need;
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The source from which a user's Kerberos tickets come.
+/// The source from which a user's Kerberos tickets come: a ticket cache that somebody else fills, or a keytab, by which this process gets
+/// them. Given to [`Library::credential`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialSource {
@@ -200,13 +206,12 @@ impl Library {
         Err(GssError::Library(tried.join("; ")))
     }
 
-    /// Acquires a user's credential: reads the ticket cache, or gets tickets with a keytab. It may ask a Kerberos
-    /// server (KDC), and so may block.
+    /// Acquires a user's credential: reads the ticket cache, or gets tickets with a keytab. It may ask a Kerberos server (KDC), and so may
+    /// block. The cache is not changed; each call acquires anew.
     ///
     /// # Errors
-    /// Fails with [`GssError::Credential`] if there are no tickets, the keytab cannot be opened or lacks the user's key, or
-    /// the KDC does not answer; [`GssError::Name`] for a principal or cache name with a zero byte, or a keytab path that is
-    /// not UTF-8.
+    /// Fails with [`GssError::Credential`] if there are no tickets, the keytab cannot be opened or lacks the user's key, or the KDC does
+    /// not answer; [`GssError::Name`] for a principal or cache name with a zero byte, or a keytab path that is not UTF-8.
     pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
         let none = |reason: String| GssError::Credential { from: source.to_string(), reason };
         if let CredentialSource::Keytab { keytab, .. } = source {
@@ -226,8 +231,8 @@ impl Library {
     }
 }
 
-/// A user's Kerberos credential: the tickets that it had when it was acquired. Those of a keytab are forgotten with the
-/// last clone and context.
+/// A user's Kerberos credential: the tickets that it had when it was acquired ([`Library::credential`]). It never renews them: its
+/// [`Initiator::refresh`] does nothing. Those of a keytab are forgotten with the last clone and context.
 #[derive(Clone)]
 pub struct Credential(Arc<Inner>);
 

@@ -22,8 +22,8 @@ use crate::yarn::messages::{
 };
 use std::time::Duration;
 
-/// The reason why a request about HDFS's delegation tokens failed: a call, the configuration or login for it, or a cluster that
-/// gives no tokens.
+/// The reason why a request about HDFS's delegation tokens failed: a call, the configuration or login for it, a cluster that gives no
+/// tokens, or a NameNode without an address. [`HdfsTokens`] returns it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HdfsError {
@@ -62,7 +62,7 @@ pub fn uri_of(token: &Token) -> Option<String> {
 
 /// A client of one file system's NameNodes that gets, renews and cancels delegation tokens, by which an application's processes
 /// authenticate there; reads and writes no files. Asks the NameNodes in turn until the active one answers (at most 15 failovers). The
-/// tokens are returned, not kept.
+/// tokens are returned, not kept, and it renews none by itself. It authenticates with what the login had when it was made.
 #[derive(Debug)]
 pub struct HdfsTokens {
     proxy: Proxy,
@@ -123,13 +123,15 @@ impl HdfsTokens {
         &self.file_system
     }
 
-    /// Gets a new delegation token of this user from the active NameNode; only `renewer` may renew it (for YARN the
-    /// ResourceManager's principal). Its service is set to the name by which HDFS clients look for tokens of this file
-    /// system, for which the NameNode's host may be looked up. The token is not added to the login.
+    /// Gets a new delegation token of this user from the active NameNode; only `renewer` may renew it (for YARN the ResourceManager's
+    /// principal). Its service is set to the name by which HDFS clients look for tokens of this file system, for which the NameNode's host
+    /// may be looked up. The token is not added to the login. Each call has a token issued; one whose answer was lost stays valid until it
+    /// expires.
     ///
     /// # Errors
-    /// Fails with `HdfsError::NoToken` if the cluster has no security, `HdfsError::NoAddress` if the NameNode's host is
-    /// not found, `HdfsError::Call` if no active NameNode answers after all tries, or for its exception.
+    /// Fails with `HdfsError::NoToken` if the cluster has no security, `HdfsError::NoAddress` if the NameNode's host is not found,
+    /// `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user has come with a
+    /// token and not with Kerberos.
     pub async fn get(&self, renewer: &str) -> Result<Token, HdfsError> {
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
         let options = CallOptions { idempotent: true, ..CallOptions::default() };
@@ -157,12 +159,12 @@ impl HdfsTokens {
         Ok(service_of(&node.host, address, self.use_ip))
     }
 
-    /// Renews a delegation token at the active NameNode. Returns its new expiry in milliseconds since 1970. Only the
-    /// token's renewer may do this, authenticated by Kerberos.
+    /// Renews a delegation token at the active NameNode. Returns its new expiry in milliseconds since 1970, at most the end that was set
+    /// when the token was issued. Only the token's renewer may do this, authenticated by Kerberos. The token itself stays the same.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -170,11 +172,11 @@ impl HdfsTokens {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token at the active NameNode; nobody can use it afterwards.
+    /// Cancels a delegation token at the active NameNode; nobody can use it afterwards. Its owner and its renewer may do this.
     ///
     /// # Errors
-    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `HdfsError::Call` if no active NameNode answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse =

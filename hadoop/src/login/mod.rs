@@ -44,8 +44,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// The reason why a login, the renewal of its Kerberos tickets, or the choice of a way to authenticate at a server failed. After a
-/// failed renewal the old tickets stay in use.
+/// The reason why a login, the renewal of its Kerberos tickets (`Gss`, `Renew`, `OtherUser`, `Stopped`), or the choice of a way to
+/// authenticate at a server (`Conf`) failed. After a failed renewal the old tickets stay in use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
@@ -148,8 +148,8 @@ impl Security {
 }
 
 /// A user of Hadoop, as whom servers are called: a name, tokens, and perhaps Kerberos tickets, which a task of the runtime renews while a
-/// clone lives; with what the configuration says about security when it was made. It has no connections: [`Login::target`] makes what a
-/// [`Client`](crate::client::Client) connects with. Clones are the same user with the same tokens.
+/// clone lives; with what the configuration says about security when it was made. Tokens are never renewed. It has no connections:
+/// [`Login::target`] makes what a [`Client`](crate::client::Client) connects with. Clones are the same user with the same tokens.
 #[derive(Clone)]
 pub struct Login(Arc<Inner>);
 
@@ -174,17 +174,16 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// Logs in the user that Hadoop's own commands would be here. Where `hadoop.security.authentication` is `kerberos`,
-    /// that is `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache;
-    /// otherwise `HADOOP_USER_NAME` or the operating system's user. The user has the tokens of
-    /// `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for whom the other
-    /// one acts, and who begins without tokens ([`Login::proxy`]).
-    ///
-    /// A process that has tokens and no Kerberos tickets, such as a container, logs in by its user name.
+    /// Logs in the user that Hadoop's own commands would be here. Where `hadoop.security.authentication` is `kerberos`, that is
+    /// `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache (`kinit -R` is run if its ticket has
+    /// run out); a KDC may be asked, and the tickets are renewed from then on. Otherwise it is `HADOOP_USER_NAME` or the operating system's
+    /// user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for
+    /// whom the other one acts, and who begins without tokens ([`Login::proxy`]). A process that has tokens and gets no Kerberos tickets,
+    /// such as a container, logs in by its user name.
     ///
     /// # Errors
-    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name,
-    /// `KRB5KEYTAB` is set without `KRB5PRINCIPAL`, or, without tokens, Kerberos gives no tickets.
+    /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name, `KRB5KEYTAB` is set
+    /// without `KRB5PRINCIPAL`, or, without tokens, Kerberos gives no tickets.
     pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
@@ -257,8 +256,9 @@ impl Login {
         Self(Arc::new(Inner { user, real: None, credentials, tickets, security }))
     }
 
-    /// Returns another user, for whom this one acts (a proxy user). The other begins without tokens and authenticates
-    /// by this user's Kerberos tickets. Servers must allow it (`hadoop.proxyuser.…`), which is not checked here.
+    /// Returns another user, for whom this one acts (a proxy user). The other begins without tokens and authenticates by this user's
+    /// Kerberos tickets; this user's tokens are not used. Servers must allow it (`hadoop.proxyuser.…`), which is not checked here. Asks no
+    /// server.
     #[must_use]
     pub fn proxy(&self, user: impl Into<String>) -> Self {
         Self(Arc::new(Inner {

@@ -2,7 +2,8 @@
 
 use crate::tokens::kinds;
 
-/// A service of Hadoop that this library calls; it determines protocol, kind of token and Kerberos principal.
+/// A service of Hadoop that this library calls: the ResourceManager's for clients or for ApplicationMasters, a NodeManager's, or a
+/// NameNode's. It determines protocol, kind of token and Kerberos principal. Given to [`Login::target`](super::Login::target).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Service {
@@ -43,7 +44,8 @@ impl Service {
         }
     }
 
-    /// Returns the name of the configuration property that holds the service's Kerberos principal.
+    /// Returns the name of the configuration property that holds the service's Kerberos principal, such as
+    /// `dfs.namenode.kerberos.principal`.
     #[must_use]
     pub fn principal_property(self) -> &'static str {
         match self {
@@ -53,8 +55,8 @@ impl Service {
         }
     }
 
-    /// Returns true if clients can authenticate to the service by Kerberos as well as by tokens; false if by tokens
-    /// only.
+    /// Returns true if clients can authenticate to the service by Kerberos as well as by tokens (ResourceManager, NameNode); false if by
+    /// tokens only (scheduler, NodeManager).
     #[must_use]
     pub fn takes_kerberos(self) -> bool {
         matches!(self, Self::ResourceManager | Self::NameNode)

@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 const HEAD_MAX: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
-/// Decodes a node's answer to one HTTP/1.0 request, byte by byte as it comes: first the head, then the body, which it
-/// hands out. Reads nothing itself.
+/// Decodes a node's answer to one HTTP/1.0 request, byte by byte as it comes: first the head, then the body, which it hands out and does
+/// not keep. Reads nothing itself: `NodeLogs` gives it what it reads, and calls `finish` at the connection's end.
 #[derive(Debug, Default)]
 pub struct HttpResponse {
     head: BytesMut,

@@ -8,7 +8,8 @@ use crate::yarn::messages::ApplicationId;
 /// Applications are spread over so many directories.
 const BUCKETS: i32 = 10_000;
 
-/// A directory of the remote file system in which nodes may have put an application's logs, as [`places`] finds it.
+/// A directory of the remote file system in which nodes may have put an application's logs, one file for each node, as [`places`] finds it:
+/// its path and the format of its files. Nobody has looked whether it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPlace {
     /// The format of the log files in the directory.
@@ -17,7 +18,8 @@ pub struct LogPlace {
     pub directory: String,
 }
 
-/// The kind of a file in a directory of collected logs (a [`LogPlace`]), by its name.
+/// The kind of a file in a directory of collected logs (a [`LogPlace`]), by its name: logs to read, a checksum beside an indexed file that
+/// still grows, a partial file to leave alone, or an archive that is not read here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeFile {
     /// A file with a node's logs, which `LogDecoder` reads.

@@ -101,7 +101,7 @@ impl LocalLogs {
     /// Returns the next event of the log; `None` if more bytes are needed or the log is over.
     ///
     /// # Errors
-    /// Fails with [`LogError::Answer`] if no log begins in the first 64 KiB, or its head names no container or size.
+    /// Fails with [`LogError::Answer`] if no log begins in the first 64 KiB, or its head names no container, file or size.
     pub fn poll(&mut self) -> Result<Option<LogEvent>, LogError> {
         match self.state {
             State::Head => self.head(),

@@ -60,8 +60,8 @@ pub use reader::{LogDecoder, LogReader, LogStep, ReadRange};
 use crate::yarn::messages::ContainerId;
 use bytes::Bytes;
 
-/// The format of the file in which a node collects the logs of an application's containers
-/// (`yarn.log-aggregation.file-formats`).
+/// The format of the file in which a node collects the logs of an application's containers: TFile (Hadoop's default) or indexed. The
+/// cluster chooses it by `yarn.log-aggregation.file-formats`; a reader learns it from the file's directory (a [`LogPlace`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -71,7 +71,7 @@ pub enum LogFormat {
     Indexed,
 }
 
-/// The container, file name and size of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
+/// The container, file name, size and time of one log, as a decoder gives it in [`LogEvent::File`]; the log's bytes follow in other events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHeader {
     /// The container that wrote the log.
@@ -85,14 +85,15 @@ pub struct LogHeader {
     pub modified: Option<i64>,
 }
 
-/// An event of a decoder of logs: for each log first `File`, then its `Bytes`, then `End`.
+/// An event of a decoder of logs: for each log first `File`, then its `Bytes` in any number of pieces (none for an empty log), then `End`,
+/// which says whether the log is complete. Given out by [`LogReader::next`] and [`NodeLogStream::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogEvent {
     /// A log begins; the events until its `End` are about it.
     File(LogHeader),
     /// The next bytes of the log that has begun.
     Bytes(Bytes),
-    /// The log has ended; a further event is about another one.
+    /// The log has ended; a further event is about another one. `complete` is false if it was cut off, which is no error.
     End {
         /// True if it had as many bytes as its header says.
         complete: bool,
@@ -121,8 +122,8 @@ fn same(one: ContainerId, other: ContainerId) -> bool {
     (one.app_attempt_id, one.id) == (other.app_attempt_id, other.id)
 }
 
-/// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or
-/// a node that does not give them.
+/// The reason why logs could not be read: a file that is damaged, of another application or of an unsupported kind, its source, or a node
+/// that does not give them. A [`LogReader`] goes on only after `Read`; a [`NodeLogs`] can be asked anew after any.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {

@@ -37,12 +37,12 @@ impl NodeLogs {
         Self { address: address.to_owned(), user: user.to_owned(), patience }
     }
 
-    /// Asks the node which log files of the container are on its disk. Makes a connection of its own.
+    /// Asks the node which log files of the container are on its disk; empty if there are none. Makes a connection of its own.
     ///
     /// # Errors
     /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
-    /// [`LogError::Refused`] if it does not know the container or the user may not see it; [`LogError::Answer`] for an
-    /// answer that is no list, or has more than 4 MiB.
+    /// [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or one that the user may not see;
+    /// [`LogError::Answer`] for an answer that is not HTTP or no list, ends too early, or has more than 4 MiB.
     pub async fn list(&self, container: ContainerId) -> Result<Vec<LocalLog>, LogError> {
         let path = format!("/ws/v1/node/containers/{container}/logs");
         let mut answer = self.ask(&path, "application/xml").await?;
@@ -56,13 +56,13 @@ impl NodeLogs {
         local_logs(&String::from_utf8_lossy(&list))
     }
 
-    /// Opens one of the container's logs; bytes that the container writes after the node has begun to answer are not in it.
-    /// `name` is the file's name, such as `stdout`. Makes a connection of its own.
+    /// Opens one of the container's logs; bytes that the container writes after the node has begun to answer are not in it. `name` is the
+    /// file's name, such as `stdout`. Makes a connection of its own, and returns once the node has begun to answer.
     ///
     /// # Errors
     /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
-    /// [`LogError::Refused`] if it does not know the container or log, or the user may not see it; [`LogError::Answer`] for
-    /// an answer that is not HTTP.
+    /// [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or log or one that the user may not see;
+    /// [`LogError::Answer`] for an answer that is not HTTP, or ends in its head.
     pub async fn open(
         &self,
         container: ContainerId,
@@ -140,7 +140,8 @@ impl Answer {
     }
 }
 
-/// One log that a node sends over its connection, made by [`NodeLogs::open`]. Dropping it closes the connection.
+/// One log that a node sends over its connection, made by [`NodeLogs::open`]: its header, its bytes and its end as events, read from the
+/// node as they are asked for. It is not continued after an error. Dropping it closes the connection.
 #[derive(derive_more::Debug)]
 #[debug("NodeLogStream {{ node: {:?}, .. }}", self.answer.node)]
 pub struct NodeLogStream {

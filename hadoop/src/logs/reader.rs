@@ -11,7 +11,8 @@ use std::future::Future;
 /// Bytes of a log that are read at once.
 pub(super) const READ_MAX: u64 = 1 << 20;
 
-/// The thing that a [`LogDecoder`] needs or has found next.
+/// The thing that a [`LogDecoder`] needs or has found next, from [`LogDecoder::step`]: bytes of the file to be read, an event for the
+/// caller, or the end of the selected logs. After an event or given bytes the next step is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogStep {
     /// The decoder needs exactly these bytes of the file, to be given to [`LogDecoder::give`].
@@ -91,7 +92,8 @@ impl LogDecoder {
     }
 }
 
-/// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it.
+/// A node's log file of which ranges can be read, such as one in HDFS; the caller of `LogReader` implements it. The reader asks for one
+/// range at a time, and again for the same one after an error.
 pub trait ReadRange: Send {
     /// Reads the `length` bytes of the file from `offset` on, neither more nor less. Called by [`LogReader::next`], of which a
     /// call after an error asks for the same range again.
@@ -105,8 +107,8 @@ pub trait ReadRange: Send {
     ) -> impl Future<Output = std::io::Result<Bytes>> + Send;
 }
 
-/// Reads the logs of one node's file: fetches the ranges that its `LogDecoder` asks for from the source `S`, and
-/// gives out the decoder's events.
+/// Reads the logs of one node's file: fetches the ranges (of at most 1 MiB, indexes aside) that its `LogDecoder` asks for from the source
+/// `S`, one after the other, and gives out the decoder's events.
 #[derive(Debug)]
 pub struct LogReader<S> {
     source: S,

@@ -138,7 +138,7 @@ impl Connection {
         self.greet(now);
     }
 
-    /// Sends a call, or keeps it until authentication has succeeded. Its result comes as an [`Event::Reply`].
+    /// Puts a call into the outgoing bytes, or keeps it until authentication has succeeded. Its result comes as an [`Event::Reply`].
     ///
     /// # Errors
     /// Fails with [`CallError::Overloaded`] if the connection [is full](Self::is_full) or the call's number is waiting

@@ -2,8 +2,8 @@
 
 use crate::sasl::SaslError;
 
-/// An exception that the server threw, for one call or for the whole connection. It reaches callers in `CallError::Remote` or
-/// `ConnectionError::Fatal`.
+/// An exception that the server threw, for one call or for the whole connection: its Java class, message and code. It reaches callers in
+/// `CallError::Remote` or `ConnectionError::Fatal`; its class says whether another try is of use ([`RemoteException::advice`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", self.short_class(), self.summary())]
 pub struct RemoteException {
@@ -121,7 +121,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// Returns the code with this number on the wire; `None` becomes `Other(0)`.
+    /// Returns the code with this number on the wire; `None` becomes `Other(0)`, an unknown number `Other` with it.
     #[must_use]
     pub fn from_wire(number: Option<i32>) -> Self {
         match number.unwrap_or(0) {
@@ -142,8 +142,9 @@ impl ErrorCode {
     }
 }
 
-/// The reason why a connection could not be made or can no longer be used. Every call that waits on the connection fails
-/// with a copy, in [`CallError::Connection`].
+/// The reason why a connection could not be made or can no longer be used: the server's exception, a failed authentication, bytes that are
+/// not Hadoop RPC, the network, a time-out, or idleness. Every call that waits on the connection fails with a copy, in
+/// [`CallError::Connection`]. The connection is of no use then; a [`Client`](crate::client::Client) makes another for the next call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -159,8 +160,8 @@ pub enum ConnectionError {
     /// was too long to send. The text says what is wrong.
     #[error("the peer does not speak Hadoop RPC as it should: {0}")]
     Protocol(String),
-    /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the
-    /// caller's tokio runtime; the text says which.
+    /// The connection was closed or reset by the server or the network, had ended before the call, or ends with the caller's tokio runtime
+    /// or because the Kerberos library panicked; the text says which.
     #[error("the connection was closed: {0}")]
     Closed(String),
     /// Authentication was not through within the setup timeout ([`Setup::setup_timeout`](super::Setup::setup_timeout)).
@@ -171,7 +172,7 @@ pub enum ConnectionError {
     /// a new connection, and lets the call fail with this only after four such connections.
     #[error("the connection was idle and has been closed")]
     Idle,
-    /// The connection could not be made: the host is unknown or cannot be reached, or nobody listens at its port. A
+    /// The connection could not be made: the host is unknown, has no address or cannot be reached, or nobody listens at its port. A
     /// [`Proxy`](crate::client::Proxy) without servers fails with it too, with the address `nowhere`.
     #[error("cannot connect to {address}: {reason}")]
     Connect {

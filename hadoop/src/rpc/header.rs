@@ -69,7 +69,8 @@ messages! {
 }
 
 enumerations! {
-    /// The outcome of a call or the end of the connection, as the header of a response says it.
+    /// The outcome of a call or the end of the connection, as the header of a response says it: success, a failed call on a connection that
+    /// stays, or a failure of the connection, which the server closes.
     pub enum ResponseStatus {
         /// The call succeeded; its response follows.
         Success = 0,
@@ -81,7 +82,8 @@ enumerations! {
 }
 
 messages! {
-    /// The protocol and the user of a connection, which the client sends once after authentication, before its calls. It has no answer.
+    /// The protocol and the user of a connection, which the client sends once after authentication, before its calls. It has no answer; a
+    /// server that refuses it ends the connection.
     pub struct ConnectionContext (Eq) {
         /// The user that the server shall take the client for; without names after authentication by a token, which
         /// names the user itself.
@@ -98,8 +100,8 @@ messages! {
         optional string real = 2;
     }
 
-    /// A message of the exchange by which a connection authenticates; afterwards, of a protected stream, the wrapped
-    /// bytes. Its `Debug` shows the length of its token only.
+    /// A message of the exchange by which a connection authenticates, from either side; afterwards, of a protected stream, the wrapped
+    /// bytes. Its `Debug` shows the length of its token only. Sent with the call id [`CALL_SASL`].
     #[prost(skip_debug)]
     pub struct SaslMessage (Eq) {
         /// Version of the exchange; nobody uses it yet.

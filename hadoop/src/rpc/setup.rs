@@ -79,7 +79,8 @@ impl Default for Limits {
     }
 }
 
-/// The setup of a client's connection to one server: protocol, user, authentication, bounds and times.
+/// The setup of a client's connection to one server: protocol, user, authentication, bounds and times. It names no server: the caller
+/// connects. Given to [`Connection::new`](super::Connection::new); a [`Client`](crate::client::Client) makes one for each connection.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The protocol that all calls on the connection belong to.
@@ -128,7 +129,8 @@ impl Setup {
 }
 
 /// A call that a client is to make on a connection: method, encoded request, number and deadline. Given to
-/// [`Connection::call`](super::Connection::call); the protocol is that of the connection.
+/// [`Connection::call`](super::Connection::call) or [`Client::attempt`](crate::client::Client::attempt), which replaces the deadline; the
+/// protocol is that of the connection.
 #[derive(Clone)]
 pub struct Request {
     /// The call's number, 0 or more, by which its answer is found; a repetition of the call keeps it.
@@ -166,8 +168,9 @@ impl Debug for Request {
     }
 }
 
-/// An event of a connection, in the order in which it happened. Taken from a [`Connection`](super::Connection) by
-/// [`poll_event`](super::Connection::poll_event), each once.
+/// An event of a connection, in the order in which it happened: `Ready` when calls can go out, a `Reply` for each call, `Refused` if
+/// another stream is needed, and `Closed` as the last. Taken from a [`Connection`](super::Connection) by
+/// [`poll_event`](super::Connection::poll_event), each once; the connection keeps those that nobody takes, without a bound.
 pub enum Event {
     /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
     /// for each stream.

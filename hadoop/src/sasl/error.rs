@@ -12,8 +12,9 @@ pub enum SaslError {
     /// The server did not prove that it knows the token's password: in DIGEST-MD5 its proof is missing or wrong.
     #[error("the server does not know the token's password: its proof is wrong")]
     ServerProof,
-    /// The server's messages are out of order: it ends the exchange too early, goes on after the end, makes a second
-    /// offer, sends a message that only clients send, or does not end after 32 messages. The text says which.
+    /// The server's messages are out of order: it ends the exchange too early, goes on after the end, makes a second offer, sends a
+    /// challenge without content or before the choice of a method, sends a message that only clients send, or does not end after 32
+    /// messages. The text says which.
     #[error("the server is out of step: {0}")]
     OutOfStep(&'static str),
     /// The client has the credentials for none of the authentication methods that the server offers. The server does not offer `SIMPLE`

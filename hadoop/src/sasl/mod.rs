@@ -22,7 +22,8 @@ pub use negotiate::{
     AuthMethod, Kerberos, Negotiation, Outcome, SaslConfig, ServerPrincipal, SimpleFallback, Step,
 };
 
-/// The protection of the stream after authentication ("quality of protection" in SASL), on which both sides agree.
+/// The protection of the stream after authentication ("quality of protection" in SASL), on which both sides agree: none, signatures, or
+/// encryption. From `hadoop.rpc.protection`; the first of the client's that the server offers too is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Qop {
     /// The stream is not protected: `auth`, in Hadoop's words `authentication`.
@@ -58,8 +59,9 @@ impl Qop {
     }
 }
 
-/// The client's half of a SASL mechanism (a way to authenticate), for one exchange. [`Negotiation`] calls `step` for
-/// each challenge of the server, then `finish` once.
+/// The client's half of a SASL mechanism (a way to authenticate), for one exchange. [`Negotiation`] calls `step` for each challenge of the
+/// server, then `finish` once, which gives the protection of the stream. After an error the exchange is over. Implemented by [`DigestMd5`]
+/// (tokens) and [`GssapiMechanism`] (Kerberos).
 pub trait Mechanism: Send {
     /// Returns the mechanism's name, such as `GSSAPI`.
     fn name(&self) -> &'static str;
@@ -86,9 +88,9 @@ pub trait Mechanism: Send {
     ) -> Result<(Qop, Option<Box<dyn SecurityLayer>>), SaslError>;
 }
 
-/// Protects a stream after authentication: signs each message and, if agreed, encrypts it. Both sides count the
-/// messages, so they must be wrapped, sent and unwrapped in the same order. A [`Connection`](crate::rpc::Connection) wraps
-/// and unwraps all its frames with the layer that the authentication gave it.
+/// Protects a stream after authentication: signs each message and, if agreed, encrypts it. Made by [`Mechanism::finish`], unless the stream
+/// is not protected. Both sides count the messages, so they must be wrapped, sent and unwrapped in the same order. A
+/// [`Connection`](crate::rpc::Connection) wraps and unwraps all its frames with the layer that the authentication gave it.
 pub trait SecurityLayer: Send {
     /// Returns the largest number of bytes that one call of `wrap` may be given, so that the peer accepts the wrapped
     /// message.

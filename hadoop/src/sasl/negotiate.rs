@@ -7,7 +7,7 @@ use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
 use crate::tokens::Token;
 use std::sync::Arc;
 
-/// The way in which a client was authenticated at a server.
+/// The way in which a client was authenticated at a server: not at all, by a token, or by Kerberos. Part of an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
@@ -31,8 +31,8 @@ impl AuthMethod {
     }
 }
 
-/// The reaction of a client to a server that wants no authentication. Part of a [`SaslConfig`]; a [`Login`](crate::login::Login) takes it
-/// from `ipc.client.fallback-to-simple-auth-allowed`.
+/// The reaction of a client to a server that wants no authentication: refuse it (the default) or go on. Part of a [`SaslConfig`]; a
+/// [`Login`](crate::login::Login) takes it from `ipc.client.fallback-to-simple-auth-allowed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
     /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else
@@ -44,9 +44,9 @@ pub enum SimpleFallback {
     Allow,
 }
 
-/// The Kerberos principal that a server must have, as the client's configuration says. A [`Login`](crate::login::Login) takes it from the
-/// property of the service (`….principal.pattern` before `….principal`); without one, Kerberos is not used, and a target without a token
-/// cannot be made.
+/// The Kerberos principal that a server must have, as the client's configuration says: one principal, or a pattern. A
+/// [`Login`](crate::login::Login) takes it from the property of the service (`….principal.pattern` before `….principal`); without one,
+/// Kerberos is not used, and for a user with tickets a target without a token cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ServerPrincipal {
     /// Exactly this principal, with or without a realm; `_HOST` in it was replaced already by the server's host name.

@@ -90,8 +90,9 @@ impl Drop for Secret {
     }
 }
 
-/// A token of Hadoop, by which its bearer authenticates without Kerberos: the bearer's identity (encoded by the
-/// issuer), the password that proves it, the token's kind, and the service that takes it.
+/// A token of Hadoop, by which its bearer authenticates without Kerberos: the bearer's identity (encoded by the issuer), the password that
+/// proves it, the token's kind, and the service that takes it. Its expiry is known to the issuer only. Its `Debug` shows neither identity
+/// nor password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     identifier: Vec<u8>,
@@ -175,8 +176,8 @@ pub fn service_of(host: &str, address: SocketAddr, use_ip: bool) -> String {
     }
 }
 
-/// A user's tokens and secret keys by alias (a name of the holder's choice), in the order of their aliases. A token and
-/// a key may have the same alias.
+/// A user's tokens and secret keys by alias (a name of the holder's choice), in the order of their aliases. A token and a key may have the
+/// same alias. They are in memory only until they are written to a file or a launch context; nothing here renews them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Credentials {
     tokens: BTreeMap<String, Token>,

@@ -5,8 +5,9 @@ use crate::conf::ConfError;
 use crate::login::LoginError;
 use crate::rpc::{CallError, is_class};
 
-/// The reason why a request to YARN failed: a call or the configuration or login for it, a queue or size that the cluster
-/// does not have, an application that ended, or a node's refusal of a container.
+/// The reason why a request to YARN failed: a call or the configuration or login for it, a queue or size that the cluster does not have, an
+/// application that ended, a node's refusal of a container, a host without an address, or an answer with a part missing.
+/// [`YarnClient`](super::YarnClient), [`NmClient`](super::NmClient) and [`AmRmClient`](super::AmRmClient) return it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum YarnError {
@@ -88,8 +89,8 @@ pub enum YarnError {
         /// Host name that resolves to no address.
         host: String,
     },
-    /// A server's response lacks a part that it must have, such as the queue that was asked for if there is none; or a value
-    /// that the caller gave does, such as a container without a node.
+    /// A server's response lacks a part that it must have, such as the queue that was asked for if there is none; or a value that the
+    /// caller gave does, such as a container without a node, a node without a valid port, or a submission without an id.
     #[error("the response to {method} has no {field}")]
     Incomplete {
         /// Name of the remote method that was called.

@@ -67,13 +67,13 @@ impl NmClient {
         Ok(proxy.call(method, request, self.options).await?)
     }
 
-    /// Has the container's node start it; `token` is the node's NMToken. Success means that the node has begun to
-    /// prepare the container: its sub-state (`ContainerStatus`) says when it runs.
+    /// Has the container's node start it; `token` is the node's NMToken. Success means that the node has begun to prepare the container:
+    /// its sub-state (`ContainerStatus`) says when it runs.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call`
-    /// if the node does not answer after all tries (the container may have been started then), or for its exception;
-    /// `YarnError::Incomplete` for a container without a node.
+    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call` if the node
+    /// does not answer after all tries (the container may have been started then), or for its exception; `YarnError::Incomplete` for a
+    /// container without a node, or whose node has no valid port.
     pub async fn start(
         &self,
         container: &Container,
@@ -95,8 +95,8 @@ impl NmClient {
     /// Asks a node for the state of one of its containers; `token` is the node's NMToken.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] where the node does not know the container (any more); `YarnError::Call` if the
-    /// node does not answer after all tries, or for its exception; `YarnError::Incomplete` for an answer without a state.
+    /// Fails with [`YarnError::Container`] where the node does not know the container (any more); `YarnError::Call` if the node does not
+    /// answer after all tries, or for its exception; `YarnError::Incomplete` for an answer without a state, or a node without a valid port.
     pub async fn status(
         &self,
         node: &NodeId,
@@ -118,7 +118,7 @@ impl NmClient {
     ///
     /// # Errors
     /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not answer after all tries
-    /// (the container may be stopped then), or for its exception.
+    /// (the container may be stopped then), or for its exception; `YarnError::Incomplete` for a node without a valid port.
     pub async fn stop(
         &self,
         node: &NodeId,
@@ -131,12 +131,12 @@ impl NmClient {
         failed(response.failed_requests)
     }
 
-    /// Has a node send a signal to a container's program; `token` is the node's NMToken. Succeeds even if the node has
-    /// no such container.
+    /// Has a node send a signal to a container's program; `token` is the node's NMToken. Succeeds even if the node has no such container;
+    /// success does not say that the signal was delivered.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
-    /// because the token is wrong.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example because the token is
+    /// wrong; `YarnError::Incomplete` for a node without a valid port.
     pub async fn signal(
         &self,
         node: &NodeId,
@@ -150,12 +150,12 @@ impl NmClient {
         Ok(())
     }
 
-    /// Has a node fetch more files for a running container; each comes with the name that it gets in the container's
-    /// working directory. Returns before they are there. `token` is the node's NMToken.
+    /// Has a node fetch more files for a running container; each comes with the name that it gets in the container's working directory.
+    /// Returns before they are there, and nothing here says when they are. `token` is the node's NMToken.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example
-    /// because the token is wrong.
+    /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example because the token is
+    /// wrong; `YarnError::Incomplete` for a node without a valid port.
     pub async fn localize(
         &self,
         node: &NodeId,

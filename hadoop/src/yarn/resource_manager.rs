@@ -138,9 +138,9 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
 }
 
 /// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`: with one
-/// ResourceManager at a fixed interval (by default 30 s, for 15 minutes; with a maximum wait of -1 for ever), with several by turning to
-/// the next one, `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into
-/// `yarn.resourcemanager.connect.max-wait.ms`.
+/// ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with several by turning to the next one,
+/// `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into `yarn.resourcemanager.connect.max-wait.ms`. If
+/// that is -1, tries go on for ever. The policy bounds the number of tries, not the time of each.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for properties of the wrong type, [`ConfError::Expansion`] for endless `${…}`.

@@ -52,8 +52,10 @@ impl Default for ClientTimeouts {
 
 /// A client of one REST endpoint. Each call opens a connection of its own, sends one request and waits for the answer; no call is repeated.
 /// All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer did not come whole or in time,
-/// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape. Besides the statuses that a method names, 503 means
-/// that no leader of the component in question is known, and 504 that a component did not answer in time.
+/// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape, and an upload `File` if its file cannot be read.
+/// Besides the statuses that a method names, 400 means an id or field of the wrong form, 401 or 403 that the endpoint does not allow the
+/// request (where a token protects it, the wrong or no token), 503 that no leader of the component in question is known or the endpoint is
+/// overloaded, and 504 that a component did not answer in time. A job whose graph is still being built counts as unknown.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -129,8 +131,8 @@ impl RestClient {
     pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
         self.get("/jobmanager/config").await
     }
-    /// Sends `GET /jobmanager/logs`: names, sizes and times of the log files of the JobManager that answers; the list is
-    /// empty if it logs to its console.
+    /// Sends `GET /jobmanager/logs`: names, sizes and times of the log files of the JobManager that answers; the list is empty if it logs
+    /// to its console. Refused with 500 if the log folder cannot be read.
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
@@ -153,10 +155,10 @@ impl RestClient {
     pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
         self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
     }
-    /// Sends `GET /taskmanagers/:id/logs/:file` and calls `each` with the pieces of the file as they come; the first error
-    /// of `each` ends the download and is returned. Not the download as a whole, but the wait for each piece is limited by
-    /// `ClientTimeouts::answer`. Refused with 404 if the TaskManager or the log file is unknown, with 503 or 504 as the
-    /// list of its logs; a `ClientError` is converted to `E`.
+    /// Sends `GET /taskmanagers/:id/logs/:file` and calls `each` with the pieces of the file as they come; the first error of `each` ends
+    /// the download and is returned. Not the download as a whole, but the wait for each piece is limited by `ClientTimeouts::answer`.
+    /// Refused with 404 if the TaskManager or the log file is unknown, with 500, 503 or 504 as the list of its logs; if the TaskManager
+    /// fails later, the download ends as `Broken`. A `ClientError` is converted to `E`.
     pub async fn task_manager_log<E: From<ClientError>>(
         &self,
         id: &str,
@@ -188,8 +190,8 @@ impl RestClient {
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20. Refused like `RestClient::job`:
-    /// 404, 410 or 503.
+    /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20 and no more than its JobMaster keeps
+    /// (`web.exception-history-size`). Refused like `RestClient::job`: 404, 410 or 503.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
@@ -240,10 +242,10 @@ impl RestClient {
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat
-    /// comes within `timeout` (whole milliseconds; at most a day) of this one's arrival. The client sends no further beat
-    /// by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while jobs are being recovered and
-    /// this one is not found yet, and with 403 if `web.cancel.enable` is false there.
+    /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes within
+    /// `timeout` (whole milliseconds; at most a day) of this one's arrival. A job that does not run yet when the time is over is left
+    /// alone. The client sends no further beat by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while
+    /// jobs are being recovered and this one is not found yet, and with 403 if `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -252,10 +254,11 @@ impl RestClient {
             self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
-    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on
-    /// the JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding.
-    /// Refused with 404 if the job or the coordinator is unknown, 503 while the coordinators are not up, 500 if the coordinator
-    /// fails or the job has ended. Only results that a finished job has collected are served on, for 60 s after each request.
+    /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on the
+    /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
+    /// the job or the coordinator is unknown, 503 while the job is being stored or recovered or its coordinators are not up, 500 if the
+    /// coordinator fails or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected
+    /// are served on, for 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -295,8 +298,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
-    /// [`RestClient::trigger_checkpoint`]. Refused with 404 if the operation is unknown or forgotten, as after a change of the leader or
-    /// when 256 later ones have ended.
+    /// [`RestClient::trigger_checkpoint`], also after the job has ended. Refused with 404 if the operation is unknown or forgotten, as
+    /// after a change of the leader or when 256 later ones have ended.
     pub async fn triggered_checkpoint(
         &self,
         job: &str,
@@ -324,8 +327,9 @@ impl RestClient {
             self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
         Ok(begun.request_id)
     }
-    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop. Refused with 404 if the operation
-    /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
+    /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop, also after the job has ended.
+    /// Refused with 404 if the operation `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have
+    /// ended.
     pub async fn savepoint_status(
         &self,
         job: &str,
@@ -387,16 +391,14 @@ impl RestClient {
     pub async fn jars(&self) -> Result<JarList, ClientError> {
         self.get("/jars").await
     }
-    /// Sends `POST /jars/upload` and streams the program at `path`. `progress` is called for each piece with the total
-    /// number of bytes of the file that were read for sending so far. The endpoint keeps the program under a new id after
-    /// it has checked it and run it to learn its job names. May take [`ClientTimeouts::build`], and a minute more for each
-    /// whole GiB.
+    /// Sends `POST /jars/upload` and streams the program at `path`. `progress` is called for each piece with the total number of bytes of
+    /// the file that were read for sending so far. The endpoint keeps the program under a new id after it has checked it and run it to
+    /// learn its job names. May take [`ClientTimeouts::build`], and a minute more for each whole GiB.
     ///
     /// # Errors
-    /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not
-    /// take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it
-    /// comes too slowly, 503 if too many uploads are under way, 507 if the endpoint's disk is full; otherwise as every
-    /// call.
+    /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not take the program:
+    /// with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it comes too slowly, 503 if too many
+    /// uploads are under way, 507 if the endpoint's disk is full, 500 if it fails otherwise; else as every call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -410,9 +412,9 @@ impl RestClient {
     }
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
     /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
-    /// the savepoint is at fault, 409 if the job id is in use, 403 if submissions are not allowed or the cluster is for one job only, 500
-    /// if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is full. After 504 or `Broken` the job may
-    /// have been submitted.
+    /// the savepoint is at fault, 409 if the job id is that of a job that runs or is still remembered, 403 if submissions are not allowed
+    /// or the cluster is for one job only, 500 if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is
+    /// full. After 504 or `Broken` the job may have been submitted.
     pub async fn run(
         &self,
         jar: &str,
@@ -429,7 +431,7 @@ impl RestClient {
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
     /// Sends `DELETE /jars/:jarid`: deletes the uploaded program from the endpoint's folder before the answer; its jobs go on. Refused with
-    /// 404 for an unknown program, and with 403 if uploads are not allowed there.
+    /// 404 for an unknown program, with 403 if uploads are not allowed there, and with 500 if the disk fails.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
         let _: EmptyBody =

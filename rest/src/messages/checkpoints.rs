@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started.
+/// The answer to `GET /jobs/:jobid/checkpoints`: what the job's JobMaster has counted since it started; for a job that has ended, what its
+/// last one had counted by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointingStatistics {
     /// Numbers of checkpoints by outcome, since the JobMaster started.
@@ -73,7 +74,8 @@ pub struct CheckpointSummary {
     pub persisted_data: SpreadInfo,
 }
 
-/// The newest checkpoint of each kind, each with an empty `tasks`; `None` (JSON `null`) if there is none.
+/// The newest checkpoint of each kind under the present JobMaster, each with an empty `tasks`, and the one that the job was last restored
+/// from; `None` (JSON `null`) if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatestCheckpoints {
     /// Newest complete checkpoint that is not a savepoint; it may have been deleted since. `None` if none was completed since the
@@ -91,14 +93,14 @@ pub struct LatestCheckpoints {
 /// last restored from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredCheckpointInfo {
-    /// Number of the checkpoint, unique within its job; for a snapshot of another job, that job's number.
+    /// Number of the checkpoint within its job (as in [`CheckpointInfo::id`]); for a snapshot of another job, that job's number.
     pub id: u64,
     /// Time at which the job or a part of it was restored, in Unix milliseconds.
     pub restore_timestamp: i64,
     /// True if the job was restored from the snapshot that it was started from, false if from a checkpoint of its own.
     pub is_savepoint: bool,
-    /// Folder of the snapshot that the job was restored from; `None` if it is a checkpoint of its own and the job has no checkpoint
-    /// directory.
+    /// Folder of the snapshot, or of the checkpoint of its own, that the job was restored from; `None` if it is a checkpoint of its own and
+    /// the job has no checkpoint directory.
     pub external_path: Option<String>,
 }
 
@@ -109,7 +111,8 @@ pub struct CheckpointInfo {
     /// `completed`, `failed` or `in_progress`: Flink's clients choose the class of the answer by it.
     #[serde(rename = "className")]
     pub class_name: String,
-    /// Number of the checkpoint, unique within its job.
+    /// Number of the checkpoint, counted within its job, savepoints included. After a change of the leader, the numbers of failed
+    /// checkpoints and of savepoints above the newest complete checkpoint are given out again.
     pub id: u64,
     /// State of the checkpoint: `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,
@@ -252,7 +255,8 @@ pub struct AlignmentInfo<T> {
     pub duration: T,
 }
 
-/// The part of one subtask in a checkpoint. Flink's clients choose the class by the field `className`.
+/// The part of one subtask in a checkpoint: present (`Completed`), or missing (`Pending`), for good if the checkpoint has failed. Flink's
+/// clients choose the class by the field `className`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "className", rename_all = "snake_case")]
 pub enum SubtaskCheckpointInfo {
@@ -298,8 +302,8 @@ pub struct AcknowledgedInfo {
     pub aborted: bool,
 }
 
-/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones. It
-/// may be empty; malformed fields are refused with 400.
+/// The body of `POST /jobs/:jobid/checkpoints`, which triggers a checkpoint of the job's own beside the periodic ones and is answered
+/// before it is taken. It may be empty; malformed fields are refused with 400, unknown ones ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointBody {
@@ -307,8 +311,9 @@ pub struct CheckpointBody {
     /// again is decided by `execution.checkpointing.incremental` alone. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
@@ -323,11 +328,11 @@ pub struct TriggeredCheckpointInfo {
     pub operation: Option<TriggeredCheckpoint>,
 }
 
-/// The result of a checkpoint that a user triggered: one of its two fields is set.
+/// The result of a checkpoint that a user triggered: `checkpoint_id` is set if it is complete, `failure_cause` if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
-    /// The number of the checkpoint, which is complete; absent if the operation failed.
+    /// The number of the checkpoint, which is complete; absent if the operation failed, or was a savepoint or stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<u64>,
     /// The reason why the checkpoint failed; absent if it is complete.
@@ -377,7 +382,7 @@ pub struct ExternalizationInfo {
 }
 
 /// The body of `POST /jobs/:jobid/savepoints`, which triggers a savepoint and is answered before it is taken. It may be empty; malformed
-/// fields are refused with 400.
+/// fields are refused with 400, unknown ones ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory for the savepoint's folder, a URI or an absolute path; absent:
@@ -392,14 +397,16 @@ pub struct SavepointBody {
     /// does too. Another text is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
 /// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint and is answered before it is taken. If the savepoint fails,
-/// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400.
+/// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400, unknown ones
+/// ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -415,14 +422,15 @@ pub struct StopBody {
     /// does too. Another text is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
-    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A
-    /// request with an id that is known already begins nothing new, so a client may repeat it.
+    /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
+    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
 /// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a job still
-/// needs it.
+/// needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.

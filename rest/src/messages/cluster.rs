@@ -18,7 +18,8 @@ pub struct ClusterOverview {
     /// Number of free slots on blocked nodes, which no job gets; absent in JSON if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub slots_free_and_blocked: u32,
-    /// Number of jobs that have not ended for good: those that are being stored, wait for slots or restart are included.
+    /// Number of jobs that have not ended for good: those that are being stored, wait for slots or restart are included, those whose graph
+    /// is being built or that are still being recovered are not.
     pub jobs_running: u32,
     /// Number of jobs that finished: those that this Dispatcher remembers, and those that it has forgotten since its start.
     pub jobs_finished: u32,
@@ -150,7 +151,7 @@ impl AggregatedMetric {
 }
 
 /// The body of `POST /blocklist/nodes/:node`, which blocks a node for a time: how long, and why. An empty body counts as one without
-/// fields. A block of the node that ends later stays as it is.
+/// fields; an unknown field is refused with 400. A block of the node that ends later stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {

@@ -73,8 +73,8 @@ pub struct JarRequest {
     /// else of the cluster's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
-    /// Id for the job, 32 hexadecimal digits (otherwise 400), which `…/run` alone uses; absent: `pipeline.job-id` of
-    /// `flink_configuration`, or else one is drawn. An id that is in use is refused with 409.
+    /// Id for the job, 32 hexadecimal digits (otherwise 400), which `…/run` alone uses; absent: `pipeline.job-id` of `flink_configuration`,
+    /// or else one is drawn. The id of a job that runs, or has ended and is still remembered, is refused with 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
     /// Options of this job by key, which override the cluster's; options that only the cluster's processes or clients read

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it
-/// lives. At least one field must be present, otherwise the answer is 400. Each beat replaces the deadline of the one
-/// before; when the deadline passes without another beat, the job is cancelled.
+/// The body of `PATCH /jobs/:jobid/clientHeartbeat`, by which an attached client (one that waits for the job) shows that it lives. At least
+/// one field must be present, otherwise the answer is 400, as for an unknown field. Each beat replaces the deadline of the one before; when
+/// the deadline passes without another beat, the job is cancelled, or left alone if it does not run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientHeartbeatBody {
@@ -23,7 +23,8 @@ pub struct ClientHeartbeatBody {
 /// The answer to `GET /jobs`: the ids and states of all jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {
-    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers. Jobs that a new
+    /// leader is still recovering are missing.
     pub jobs: Vec<JobIdWithStatus>,
 }
 
@@ -32,15 +33,16 @@ pub struct JobIds {
 pub struct JobIdWithStatus {
     /// Job id, 32 hexadecimal digits.
     pub id: String,
-    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING` if the job is being stored or its JobMaster does not
-    /// answer within 2 s.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING` if the job is being stored or its JobMaster does not answer
+    /// within 2 s. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or `CANCELLING`.
     pub status: String,
 }
 
 /// The answer to `GET /jobs/overview`: one line for each job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobsOverview {
-    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers.
+    /// All jobs that the Dispatcher knows: those that are being stored or run, and ended ones that it still remembers. Jobs that a new
+    /// leader is still recovering are missing.
     pub jobs: Vec<JobOverview>,
 }
 
@@ -59,8 +61,8 @@ pub struct JobOverview {
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
-    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING`, with no subtasks in `tasks`, if the job is being stored
-    /// or its JobMaster does not answer within 2 s.
+    /// State of the job by Flink's name, such as `RUNNING`; `INITIALIZING`, with no subtasks in `tasks`, if the job is being stored or its
+    /// JobMaster does not answer within 2 s. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or `CANCELLING`.
     pub state: String,
     /// Time of the last change of the job's or a subtask's state, in Unix milliseconds.
     pub last_modification: i64,
@@ -83,7 +85,8 @@ pub struct JobDetailsInfo {
     /// Always false, as in Flink; jobs are stopped by `POST /jobs/:jobid/stop` all the same.
     #[serde(rename = "isStoppable")]
     pub is_stoppable: bool,
-    /// State of the job by Flink's name, such as `RUNNING`.
+    /// State of the job by Flink's name, such as `RUNNING`. A job whose end is not recorded yet is shown as `RUNNING`, `FAILING` or
+    /// `CANCELLING`.
     pub state: String,
     /// Type of the job, always `STREAMING`.
     pub job_type: String,
@@ -128,7 +131,7 @@ pub struct JobVertexInfo {
     pub slot_sharing_group_id: String,
     /// Name of the vertex, meant for people: the names of the chained operators; not unique.
     pub name: String,
-    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
+    /// Number of key groups (the units in which keyed state is divided), and so the largest parallelism that the vertex can have.
     #[serde(rename = "maxParallelism")]
     pub max_parallelism: u32,
     /// Number of subtasks, at least 1; it does not change while the job runs.
@@ -151,7 +154,8 @@ pub struct JobVertexInfo {
     pub metrics: IoMetrics,
 }
 
-/// Numbers of records and bytes that a subtask's current attempt has received and sent, or the sums over several subtasks.
+/// Numbers of records and bytes that a subtask's current attempt has received and sent since it began, or the sums over several subtasks.
+/// Times are not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct IoMetrics {
@@ -274,7 +278,8 @@ pub struct JobStatusInfo {
     pub status: String,
 }
 
-/// The answer to `GET /jobs/:jobid/execution-result`: whether the job has ended, and how.
+/// The answer to `GET /jobs/:jobid/execution-result`: `COMPLETED` with the result if the job has ended for good, also if it failed or was
+/// cancelled, otherwise `IN_PROGRESS` without one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ExecutionResult {
@@ -293,7 +298,7 @@ pub struct QueueStatus {
     pub id: String,
 }
 
-/// The outcome of a job that has ended for good: finished, failed or cancelled.
+/// The outcome of a job that has ended for good (finished, failed or cancelled), its running time, and the reason if it failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobExecutionResult {
@@ -325,14 +330,16 @@ pub struct FailureBody {
 }
 
 /// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has cured
-/// included, but at most the newest `web.exception-history-size`. For a job that has ended: those until its end.
+/// included, but at most the newest `web.exception-history-size`. For a job that has ended: those until its end. A failure from outside of
+/// the tasks that ended the job at once is only the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
     /// there was none.
     #[serde(rename = "root-exception", default)]
     pub root_exception: Option<String>,
-    /// Time of the newest failure in Unix milliseconds; `None` (JSON `null`) if there was none.
+    /// Time of the newest failure of the history in Unix milliseconds; `None` (JSON `null`) if that is empty. A failure from outside of the
+    /// tasks that ended the job at once, such as a checkpoint that cannot be read, is the `root_exception` but not in the history.
     #[serde(default)]
     pub timestamp: Option<i64>,
     /// The history of the job's failures, newest first.
@@ -350,7 +357,8 @@ pub struct ExceptionHistory {
     pub truncated: bool,
 }
 
-/// One failure of a job in its history: its cause and time, and the task and TaskManager where it occurred.
+/// One failure of a job in its history: its cause and time, the task and TaskManager where it occurred, and the further failures of other
+/// tasks before the restart, which are entries of the same form. The history is that of one JobMaster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExceptionEntry {
@@ -384,7 +392,7 @@ pub struct VertexDetailsInfo {
     pub name: String,
     /// Number of subtasks, at least 1; it does not change while the job runs.
     pub parallelism: u32,
-    /// Number of key groups, and so the largest parallelism that the vertex's keyed state allows.
+    /// Number of key groups (the units in which keyed state is divided), and so the largest parallelism that the vertex can have.
     pub max_parallelism: u32,
     /// Time of these details in Unix milliseconds: for a job that runs, when its JobMaster made them; for one that has
     /// ended, when the endpoint answered.

@@ -28,19 +28,20 @@ impl FaultyBlobs {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `find`, `stored`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now,
-    /// which so pass, fail or go on waiting. Calls that are slow already are not affected.
+    /// Sets the fault of `find`, `stored`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now or
+    /// were made but not polled yet, which so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
     /// Sets the fault of uploads (`begin` and the calls of a writer), `remove` and `remove_job`, for calls from now on and for those that
-    /// hang now, which so pass, fail or go on waiting. Calls that are slow already are not affected.
+    /// hang now or were made but not polled yet, which so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
     }
 
-    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now, which so pass, fail or go on waiting.
+    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now or were made but not polled yet, which
+    /// so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);

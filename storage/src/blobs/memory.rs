@@ -31,8 +31,8 @@ impl MemoryBlobs {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Makes every step of an upload (`begin`, `append`, `finish`) fail with this error from now on, for tests; `None` ends that.
-    /// Reads and removals still succeed.
+    /// Makes every step of an upload (`begin`, `append`, `finish`) fail with this error from now on, for tests, also of uploads that have
+    /// begun; `None` ends that. Reads and removals still succeed.
     pub fn fail_writes(&self, failure: Option<StoreError>) {
         self.lock().write_failure = failure;
     }

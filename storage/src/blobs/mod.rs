@@ -43,11 +43,14 @@ const STEP_BYTES: usize = 1 << 18;
 /// The future answer of a blob store. Dropping it gives up waiting; a change that has begun may still take effect.
 pub type BlobFuture<T> = BoxFuture<'static, Result<T, BlobStoreError>>;
 
-/// A store of blobs (bytes named by their SHA-256 hash, such as programs), each held for a job or for none, permanently or transiently. It
-/// gives out only content that it has verified. Concurrent calls are safe: each change of a blob's name happens wholly before or wholly
-/// after any other. All calls fail with a [`BlobStoreError`].
+/// A store of blobs (bytes named by their SHA-256 hash, such as programs), each held for a job or for none, permanently or transiently: one
+/// reference for each. It gives out only content that it has verified, and removes content with its last reference; it never removes a
+/// transient blob by itself, because the BlobServer decides when that has expired. A blob is written by `begin` and a [`BlobWriter`].
+/// Concurrent calls are safe: each change of a blob's name happens wholly before or wholly after any other. All calls fail with a
+/// [`BlobStoreError`]. Kinds: [`FileBlobs`], [`MemoryBlobs`], and [`DurableBlobs`] over one of them.
 pub trait BlobStore: Send + Sync + fmt::Debug {
-    /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`].
+    /// Begins to take in a blob and returns its writer; nothing of it is visible before [`BlobWriter::finish`]. A store in files creates a
+    /// temporary file.
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>>;
     /// Looks up a blob by the hash of its content and job (`None`: blobs of no job), the permanent one before the transient one. Returns
     /// `None` if there is neither. Does not verify the content. [`DurableBlobs`] first restores a missing blob of no job from a copy.
@@ -71,16 +74,17 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its last
     /// reference. [`DurableBlobs`] also deletes the copies of a program, if this process has led, and returns true if there was any.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
-    /// Removes all references of a job; it is no error if there are none.
+    /// Removes all references of a job, of either kind; it is no error if there are none. Content that others refer to stays.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
     /// Lists the keys of all blobs, in ascending order. In [`DurableBlobs`] of a leader also the programs of which there are only copies;
     /// it then deletes copies that newer ones replace.
     fn keys(&self) -> BlobFuture<Vec<BlobKey>>;
-    /// Returns the store's place as text, for messages.
+    /// Returns the store's place as text, for messages: a directory's path, or `memory`.
     fn location(&self) -> String;
 }
 
-/// A blob that is being written; dropping it before [`BlobWriter::finish`] leaves nothing behind.
+/// A blob that is being written, made by [`BlobStore::begin`]: `append` for each piece, then `finish`. Dropping it before
+/// [`BlobWriter::finish`] leaves nothing behind.
 pub trait BlobWriter: Send {
     /// Appends bytes and returns the writer, for the next call, once they are written. After an error nothing of the blob remains.
     fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>>;

@@ -12,9 +12,10 @@ use crate::objects::{S3Settings, StoreError, StoreFuture, unknown_uri};
 use bytes::Bytes;
 use std::{fmt, sync::Arc};
 
-/// Read access to the input files of one remote system (a name service of HDFS, a bucket of S3), for sources. Writes nothing. Calls fail
-/// with [`StoreError::Unreachable`] if the system does not answer in time (60 s for a call to HDFS, 30 s for a request to S3), and with
-/// [`StoreError::UnknownUri`] for a URI of another system or if no client can be made.
+/// Read access to the input files of one remote system (a name service of HDFS, a bucket of S3), for sources: their enumerators list files,
+/// their readers open them. Made by [`open`]. Writes nothing. Calls fail with [`StoreError::Unreachable`] if the system does not answer in
+/// time (60 s for a call to HDFS, 30 s for a request to S3), and with [`StoreError::UnknownUri`] for a URI of another system or if no
+/// client can be made; they may be repeated.
 pub trait RemoteFiles: Send + Sync + fmt::Debug {
     /// Lists the file of this URI, or all files below the folder (also in folders inside it), as URIs with their lengths in bytes, in the
     /// order of their names. Inside folders, files and folders whose names begin with `.` or `_` are left out, as in Flink. In S3, where an
@@ -26,8 +27,8 @@ pub trait RemoteFiles: Send + Sync + fmt::Debug {
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>>;
 }
 
-/// An open file of a remote system, read by byte ranges. HDFS shows its content as of its opening; in S3, a read fails with
-/// [`StoreError::Io`] if the object was replaced after the first read. Dropping it closes nothing that others use.
+/// An open file of a remote system, read by byte ranges; made by [`RemoteFiles::open`]. HDFS shows its content as of its opening; in S3, a
+/// read fails with [`StoreError::Io`] if the object was replaced after the first read. Dropping it closes nothing that others use.
 pub trait RemoteFile: Send + Sync + fmt::Debug {
     /// Reads `most` bytes from `offset` (in bytes) on, or fewer if the file ends before; empty at or behind the end. Calls may be made in
     /// any order.

@@ -46,8 +46,9 @@ pub struct FileElectionSettings {
 }
 
 /// The election of the processes that share an object store (high availability `filesystem`): the process that creates the object of the
-/// next epoch (the number of a leadership) leads, and must renew its lease there. A process that only watches the leader, such as a
-/// TaskManager, uses [`ElectionDriver::leader`] without a campaign. Clones share one election and one lease.
+/// next epoch (the number of a leadership) leads, and must renew its lease there; a rival claims the next epoch when the holder has not
+/// renewed for the lease duration, has resigned, or has ended on the rival's own machine. A process that only watches the leader, such as a
+/// TaskManager, uses [`ElectionDriver::leader`] without a campaign. Clones share one election and one lease; one campaign at a time.
 #[derive(Clone, derive_more::Debug)]
 #[debug("FileElection({})", self.inner.store.location())]
 pub struct FileElection {

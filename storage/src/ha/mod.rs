@@ -26,8 +26,9 @@ use tokio::sync::{mpsc, oneshot};
 /// Events that a contender may leave unread; a lease changes hands rarely.
 const EVENTS_MAX: usize = 16;
 
-/// The process that holds, or last held, the leader's lease, as the election publishes it to all processes of the cluster. Ordered by
-/// `store_epoch` first.
+/// The process that holds, or last held, the leader's lease, as the election publishes it to all processes of the cluster: the number of
+/// its leadership, its addresses and its identity. [`ElectionDriver::leader`] gives it; it does not say whether the lease still holds.
+/// Ordered by `store_epoch` first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderRecord {
     /// The counter of the leadership (the epoch), which rises with each leader. The record with the highest counter is valid; lower ones
@@ -52,36 +53,41 @@ pub struct Candidate {
     pub rest: String,
 }
 
-/// A change of the leader's lease for this process, which [`Campaign::next`] returns.
+/// A change of the leader's lease for this process, which [`Campaign::next`] returns: granted or lost, by turns, granted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// This process holds the lease from now on and leads, with a higher counter than any other leader before.
+    /// This process holds the lease from now on and leads, with a higher counter than any other leader before. ([`EmbeddedElection`] grants
+    /// each campaign of its process the same counter.)
     Granted {
         /// The counter of this leadership in the store.
         store_epoch: u64,
     },
-    /// This process no longer holds the lease: its deadline passed, or a rival has a higher counter. The campaign goes on, and the
-    /// lease may be granted again, with a higher counter.
+    /// This process no longer holds the lease, and [`Lease::holds`] is false already: its deadline passed without a renewal, or a rival has
+    /// a higher counter. The campaign goes on, and the lease may be granted again, with a higher counter. Not reported after
+    /// [`Campaign::resign`].
     Lost,
 }
 
 /// An election by which the processes of a cluster agree on one leader: [`FileElection`] over a shared object store, [`EmbeddedElection`]
-/// for a process without rivals. Decides nothing about what the leader does.
+/// for a process without rivals. A process that wants to lead calls `campaign` and checks `lease` before each write as the leader; one that
+/// only follows the leader calls `leader`. Decides nothing about what the leader does.
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
-    /// Makes this process stand for the lease, in the background, until the returned campaign is dropped or resigned. Returns at once;
-    /// the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is repeated.
+    /// Makes this process stand for the lease, in the background, until the returned campaign is dropped or resigned. Returns at once,
+    /// before the lease is granted; the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is
+    /// repeated without end. Called once in a JobManager, by its leader election when that starts.
     fn campaign(&self, candidate: Candidate) -> Campaign;
     /// Returns a watch on the record of the leader, whichever process leads; the value is `None` until a record is known. Only records
     /// with a higher counter replace it: it stays after the leader has ended, until there is a new one. While there are watches,
     /// [`FileElection`] reads the store at every renewal interval.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
     /// Returns the lease of this process (see [`Lease::holds`]), to be checked before each write as the leader. The driver keeps it up to
-    /// date.
+    /// date; it is not held before the first grant ([`EmbeddedElection`]: it is always held).
     fn lease(&self) -> Lease;
 }
 
-/// A process's candidacy in the election, made by [`ElectionDriver::campaign`]. Dropping it ends the candidacy and gives the lease up,
-/// without waiting for that ([`EmbeddedElection`] has no rival and keeps the lease).
+/// A process's candidacy in the election, made by [`ElectionDriver::campaign`]: it reports the lease's grants and losses, until it is
+/// resigned or dropped. Dropping it ends the candidacy and gives the lease up, without waiting for that ([`EmbeddedElection`] has no rival
+/// and keeps the lease).
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
@@ -90,10 +96,12 @@ pub struct Campaign {
     stopped: oneshot::Receiver<()>,
 }
 
-/// The side of a [`Campaign`] that an election driver keeps, to report changes of the lease and to learn that the campaign is over.
+/// The side of a [`Campaign`] that an election driver keeps, to report changes of the lease and to learn that the campaign is over. Made by
+/// [`Campaign::new`]; the driver must drop it as a whole once the lease is given up.
 #[derive(Debug)]
 pub struct CampaignRun {
-    /// The channel by which the driver reports the lease's changes, in order. Closed when the campaign is dropped.
+    /// The channel by which the driver reports the lease's changes, in order; it has room for 16 that nobody has read, then the driver
+    /// waits. Closed when the campaign is dropped.
     pub events: mpsc::Sender<LeaseEvent>,
     /// Resolves when the campaign was dropped or resigned: the driver has to give the lease up.
     pub stop: oneshot::Receiver<()>,
@@ -113,8 +121,9 @@ impl Campaign {
         (campaign, run)
     }
 
-    /// Waits for the next change of the lease. `None` when the driver will report no more, which does not end a lease that it has
-    /// granted: [`EmbeddedElection`] does so right after its grant.
+    /// Waits for the next change of the lease. `None` when the driver will report no more, which does not end a lease that it has granted:
+    /// [`EmbeddedElection`] does so right after its grant, [`FileElection`] never while the campaign lives. The future may be dropped and
+    /// the call made again.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await
     }

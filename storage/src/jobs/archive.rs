@@ -51,10 +51,10 @@ impl DetailsStore {
         self.objects.put(&name, details).await
     }
 
-    /// Reads and decodes the details that were stored under `name`; `None` if there are none.
+    /// Reads and decodes the details that were stored under `name`; `None` if there are none, or they were deleted to make room.
     ///
     /// # Errors
-    /// Returns the object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
+    /// Returns the object store's error; [`StoreError::Corrupt`] if the object is damaged or its bytes cannot be decoded.
     pub async fn get<T: DeserializeOwned>(self, name: String) -> Result<Option<T>, StoreError> {
         let Some(bytes) = self.objects.get(&name).await? else {
             return Ok(None);

@@ -84,7 +84,8 @@ impl LogEnd {
 }
 
 /// The reason why a fact was not recorded in a job's log, or a log not read or deleted: what [`JobLogs`] and
-/// [`OpenJobLog`](super::OpenJobLog) return.
+/// [`OpenJobLog`](super::OpenJobLog) return. Only after `Store` is a repetition of the same call of use; after `Superseded` and `LeaseOver`
+/// the caller no longer owns the job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// Another leader has written to the log, or another JobMaster of this leader owns it: the caller must not act for the job any more.
@@ -131,8 +132,8 @@ fn writer_text(writer: &Option<Writer>) -> String {
     writer.as_ref().map(by).unwrap_or_default()
 }
 
-/// The outcome of `JobLogs::take_over`: a job as the leader has read it from its logs. If its state is running or
-/// damaged, the leader owns its log now: it alone can append.
+/// The outcome of `JobLogs::take_over`: a job as the leader has read it from its logs, with the place of the next record, the checkpoints,
+/// and the logs that can be deleted. If its state is running or damaged, the leader owns its log now: it alone can append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
     /// The job's state according to its newest log that is neither removed nor a ghost (see [`JobState::Ghost`]); `Removed` or `Ghost` if
@@ -149,8 +150,9 @@ pub struct TakenOver {
     pub checkpoints: Vec<(u64, CheckpointPointer)>,
 }
 
-/// The logs of all jobs of a cluster, as one process uses them while it leads. Records are appended and logs deleted only while the
-/// process holds the leader's lease. Clones share the store.
+/// The logs of all jobs of a cluster, as one process uses them while it leads: `create` begins a log, `append` adds a record, `take_over`
+/// makes a new leader the owner of a job, and `delete` removes logs that nobody needs. Records are appended and logs deleted only while the
+/// process holds the leader's lease; marks and reads do not look at it. Clones share the store.
 #[derive(Clone, derive_more::Debug)]
 #[debug("JobLogs({})", self.objects.location())]
 pub struct JobLogs {
@@ -220,13 +222,13 @@ impl JobLogs {
         &self.objects
     }
 
-    /// Appends a fact as the record at `end`, unless another record is there already, and returns the position after it. The same
-    /// append may be repeated: it succeeds if the record is there from an earlier try.
+    /// Appends a fact as the record at `end`, unless another record is there already, and returns the position after it. The same append
+    /// may be repeated: it succeeds if the record is there from an earlier try.
     ///
     /// # Errors
-    /// Returns [`AppendError::Superseded`] if another leader has appended since `end` was read, [`AppendError::LeaseOver`] before
-    /// anything is written, [`AppendError::Encode`], or the store's error: the record may then have been written, and the caller
-    /// repeats the same append.
+    /// Returns [`AppendError::Superseded`] if the record at `end` is another one: another leader has appended since `end` was read, or this
+    /// leader something else; [`AppendError::LeaseOver`] before anything is written; [`AppendError::Encode`]; or the store's error: the
+    /// record may then have been written, and the caller repeats the same append.
     pub async fn append(
         self,
         end: LogEnd,

@@ -12,7 +12,8 @@ use model::{CheckpointPointer, LeaderSession};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// The log of a running job, opened for appends by the Dispatcher that owns it and shared with the job's JobMasters, so that both know the
-/// position of the next record; appends wait for one another. Clones share the position.
+/// position of the next record; appends wait for one another. JobMasters record checkpoints (only the one that has called `lead` last), the
+/// Dispatcher records the result. Clones share the position.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)]
 pub struct OpenJobLog(Arc<Shared>);

@@ -67,7 +67,7 @@ pub struct JobResultEntry {
 }
 
 /// One record of a job's log: a fact and the leader that states it. One object of the store each, made by [`JobLogs`](super::JobLogs) for
-/// each append; the record's number is in the object's name only.
+/// each append and never changed; the record's number is in the object's name only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     /// The job that the record is about.

@@ -4,8 +4,9 @@ use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
-/// A job's state according to the records of its log, which decides what a new leader does with the job. Derived from the records each time
-/// that a log is read, by [`JobLogs::take_over`](super::JobLogs::take_over); it is not stored.
+/// A job's state according to the records of its log, which decides what a new leader does with the job: it runs it, shows its result,
+/// deletes what is left, or fails it because the log is damaged. Derived from the records each time that a log is read, by
+/// [`JobLogs::take_over`](super::JobLogs::take_over); it is not stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
     /// There is no job: the log has no record 0, or it is a running job's log whose records an old leader wrote

@@ -10,7 +10,8 @@ use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
-/// The fault that the reads or the writes of a `FaultyObjects` or `FaultyBlobs` have; a test sets it.
+/// The fault that the reads or the writes of a `FaultyObjects` or `FaultyBlobs` have: none (the default), a delay, no answer until another
+/// fault is set, or an error. A test sets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
     /// No fault: calls reach the wrapped store at once.
@@ -119,7 +120,8 @@ impl FaultyObjects {
         self.faults.waiting()
     }
 
-    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now, which so pass, fail or go on waiting.
+    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now or were made but not polled yet, which
+    /// so pass, fail or go on waiting. Calls that are slow already are not affected.
     pub fn set(&self, fault: Fault) {
         self.set_reads(fault.clone());
         self.set_writes(fault);

@@ -40,15 +40,18 @@ use thiserror::Error;
 /// [`StoreError::BadName`].
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// The future answer of an object store. Dropping it gives up waiting; a write that has begun may still take effect.
+/// The future answer of an object store, an input or an output. Nothing happens before it is polled (in memory: all has happened). Dropping
+/// it gives up waiting; a write that has begun may still take effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// Returns true for the folders, named as the objects of a store are and without a `/` at the end, that [`ObjectStore::sweep`] sweeps.
 pub type FolderChoice = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an error or
-/// was dropped may or may not have taken effect. All calls for an object fail with [`StoreError::BadName`] for a name that is none. A
-/// store in S3 or HDFS answers within 30 s or fails with [`StoreError::Unreachable`]; one in files waits as long as its disk hangs.
+/// A store of named byte strings: checkpoints, job logs, leaders' records and copies of programs are in it, in memory, files, S3 or HDFS
+/// (see [`open`]). An object is written whole or in pieces, and read whole. A write is durable when its future returns `Ok` (in memory it
+/// is lost with the process); a write whose future returned an error or was dropped may or may not have taken effect. Reading or deleting
+/// what is absent is no error. All calls for an object fail with [`StoreError::BadName`] for a name that is none. A store in S3 or HDFS
+/// answers within 30 s or fails with [`StoreError::Unreachable`]; one in files waits as long as its disk hangs.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
@@ -59,15 +62,17 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
-    /// Begins an object that is given in pieces and becomes visible at the end; see [`ObjectStream`]. Writes nothing yet. Returns `None`,
-    /// as by default, if this store takes objects only whole: the caller then collects the pieces for [`ObjectStore::put`].
+    /// Begins an object that is given in pieces and becomes visible at the end; see [`ObjectStream`]. Writes nothing yet: a bad name is
+    /// reported by the first call of the stream. Returns `None`, as by default, if this store takes objects only whole: the caller then
+    /// collects the pieces for [`ObjectStore::put`].
     fn begin(&self, _name: &str) -> Option<Box<dyn ObjectStream>> {
         None
     }
     /// Removes the object; it is no error if there is none. Returns true if there was one; a store that cannot tell (S3) returns true in
     /// either case.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
-    /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment.
+    /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment; an empty
+    /// one lists all. Files that are no objects are left out.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
     /// Removes what interrupted writes of objects have left in the chosen ones of these folders, however young it is: the deepest folder
     /// that `prefix` names completely, and those below it whose names begin with `prefix`, which contains a `/`. The chosen folders that
@@ -76,11 +81,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn sweep(&self, _prefix: &str, _chosen: FolderChoice) -> StoreFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Returns the place of the store (a path or URI, `memory` for one in memory), for messages.
+    /// Returns the place of the store (a path or URI, `memory` for one in memory), for messages. Asks nothing.
     fn location(&self) -> String;
 }
 
-/// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail.
+/// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail: created, or left as
+/// it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {
@@ -132,7 +138,7 @@ pub enum StoreError {
         /// A description of the damage.
         why: String,
     },
-    /// The name is not allowed for objects.
+    /// The name is not allowed for objects (or, in `list` and `sweep`, the folders in a prefix); nothing was read or written.
     #[error(
         "'{name}' is not an object name: segments of A-Z a-z 0-9 . _ - separated by /, none starting with a dot"
     )]
@@ -191,8 +197,8 @@ impl StoreError {
     }
 }
 
-/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies those that are `None`. The debug text
-/// shows no key.
+/// Settings for reaching a server that speaks S3, as the options `s3.…` give them. The environment (`AWS_…`) supplies those that are
+/// `None`. Whoever opens a store, input or output passes them; they matter for `s3://` only. The debug text shows no key.
 #[derive(Clone, Default)]
 pub struct S3Settings {
     /// The server's `http://host:port` or `https://host:port`; `None`: from the environment, or else Amazon's endpoint for the region.

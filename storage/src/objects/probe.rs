@@ -4,9 +4,10 @@
 use super::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 
-/// Checks that a store answers, can be written to, and refuses to create an object that exists: creates the object `name` twice
-/// and deletes it. `name` must be unused. An S3 server that does not know `If-None-Match` replaces the object the second time; on it, two
-/// leaders would each believe that a job's log is theirs.
+/// Checks that a store answers, can be written to, and refuses to create an object that exists: creates the object `name` twice and deletes
+/// it. A JobManager calls this at its start for a remote store of `high-availability.storageDir`. `name` must be unused: an object that is
+/// there is deleted. An S3 server that does not know `If-None-Match` replaces the object the second time; on it, two leaders would each
+/// believe that a job's log is theirs.
 ///
 /// # Errors
 /// Returns the store's error, after which the object may be left; [`StoreError::Unconditional`] if the second creation did not find the

@@ -23,15 +23,21 @@ const PENDING: &str = ".pending";
 /// The end of the hidden name of a pending file that a savepoint holds.
 const KEPT: &str = ".kept";
 
-/// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published.
+/// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published: a writer calls
+/// `create`, writes the file to its end and finishes it, which makes it *pending*; the sink's committer, perhaps in another process, calls
+/// `publish` once the checkpoint with the pending file is complete (at the job's end without checkpoints), or `keep` for a savepoint. Later
+/// attempts of the writer find what was never published by `unpublished` and `discard` it. Marks show whether both processes use the same
+/// folder. `publish`, `keep` and `discard` may be repeated after an error.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Creates a hidden file, in progress, that gets `name` when it is published, and the folder where it is absent. `owner` is a part of
-    /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`. In S3
-    /// this begins an upload instead.
+    /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`, which is
+    /// not checked; `name` must be new in the folder, because a hidden file of the same name and owner may be replaced. In S3 this begins
+    /// an upload instead.
     fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
-    /// Makes a pending file visible under its name in one step. A repeated call for a file that is published returns [`Published::Done`]
-    /// again; a file that is gone or was changed is no error but another [`Published`]. Another finished file of that name is replaced in
-    /// a local folder and in S3; HDFS refuses with an error, and the file stays pending.
+    /// Makes a pending file visible under its name in one step; called by the sink's committer. A repeated call for a file that is
+    /// published returns [`Published::Done`] again; a file that is gone or was changed is no error but another [`Published`]. Another
+    /// finished file of that name is replaced in a local folder and in S3; HDFS refuses with an error, and the file stays pending. After an
+    /// error the file may be visible or not; the committer repeats the call.
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
     /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
     /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
@@ -39,16 +45,17 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn keep(&self, _hidden: String) -> StoreFuture<()> {
         Box::pin(async { Ok(()) })
     }
-    /// Lists the files of an owner (see [`OutputFolder::create`]) that are in progress or pending, without those that a savepoint holds;
-    /// empty if the folder is absent. A new attempt of a writer discards by it what earlier ones left. S3 cannot tell and returns none.
+    /// Lists the files of an owner (see [`OutputFolder::create`]) that are in progress or pending, without those that a savepoint holds,
+    /// but with marks ([`OutputFolder::leave_mark`]); empty if the folder is absent. A new attempt of a writer discards by it what earlier
+    /// ones left. S3 cannot tell and returns none.
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
-    /// Deletes a file that is not published; an absent one is no error. Does nothing in S3, where a lifecycle rule removes
-    /// uploads.
+    /// Deletes a file that is not published; an absent one is no error. A file that was published or kept ([`OutputFolder::keep`]) since it
+    /// was listed stays, because its name is another one. Does nothing in S3, where a lifecycle rule of the bucket removes uploads.
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
     /// Creates a mark, an empty hidden file, in a local folder, and the folder where it is absent: the process that publishes files looks
-    /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. Returns the file's name; for HDFS and S3, where a URI
-    /// means one folder on all machines, creates nothing and returns `None`. `name` and `owner` are those of [`OutputFolder::create`]: a
-    /// mark that nobody takes is among the unpublished files.
+    /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. A writer calls this at the start of an attempt. Returns
+    /// the file's name; for HDFS and S3, where a URI means one folder on all machines, creates nothing and returns `None`. `name` and
+    /// `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
     fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
         Box::pin(async { Ok(None) })
     }
@@ -58,26 +65,29 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
         Box::pin(async { Ok(true) })
     }
     /// Deletes the mark that this process left by [`OutputFolder::leave_mark`] with these arguments, if it is still in the folder; blocks
-    /// the calling thread for the disk. Errors are ignored.
+    /// the calling thread for the disk. A writer calls this when it is cancelled. Errors are ignored. Does nothing for HDFS and S3.
     fn remove_mark(&self, _name: &str, _owner: &str) {}
     /// Returns the number of bytes that each [`OutputFile::write`] but the last must get: 1 MiB for a local folder, 4 MiB for HDFS, 8 MiB
     /// for S3.
     fn piece_bytes(&self) -> usize;
 }
 
-/// A file in progress: it is being written and hidden. A local one is deleted when this value is dropped before [`OutputFile::finish`]; in
-/// HDFS it stays until it is discarded, in S3 until a lifecycle rule removes the upload.
+/// A file in progress, made by [`OutputFolder::create`]: it is being written and hidden until [`OutputFile::finish`] makes it pending. A
+/// local one is deleted when this value is dropped before; in HDFS it stays until it is discarded, in S3 until a lifecycle rule removes the
+/// upload.
 pub trait OutputFile: Send {
-    /// Appends bytes and returns the file once they are written: exactly [`OutputFolder::piece_bytes`] of them, fewer in the
-    /// last call only. After an error the file can't be used any more.
+    /// Appends bytes and returns the file once they are written: exactly [`OutputFolder::piece_bytes`] of them, fewer in the last call
+    /// only. They may be lost with the machine until the file is finished. After an error the file is dropped, and can't be finished any
+    /// more.
     fn write(self: Box<Self>, bytes: Bytes) -> StoreFuture<Box<dyn OutputFile>>;
     /// Ends the file and makes it pending: its content is durable when the future returns `Ok`, and still invisible. The result is what
     /// [`OutputFolder::publish`] needs.
     fn finish(self: Box<Self>) -> StoreFuture<PendingOutput>;
 }
 
-/// A file that is written to its end and not yet published. A sink keeps this value in its checkpoints until the file is published, also
-/// by another process.
+/// A file that is written to its end and not yet published: its names, its length and what completes it, not its content. Made by
+/// [`OutputFile::finish`]. A sink keeps this value in its checkpoints until [`OutputFolder::publish`] has taken it, perhaps in another
+/// process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingOutput {
     /// The name, within the folder, that the file gets when it is published.
@@ -90,7 +100,8 @@ pub struct PendingOutput {
     pub bytes: u64,
 }
 
-/// The outcome of an [`OutputFolder::publish`] that did not fail with an error of the system.
+/// The outcome of an [`OutputFolder::publish`] that did not fail with an error of the system. The file sink's committer takes `Missing` for
+/// a failure of the job, except where it repeats a commit, and `Damaged` always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a file that is missing was not published"]
 pub enum Published {
@@ -107,7 +118,7 @@ pub enum Published {
     },
 }
 
-/// A file that is in progress or pending, as [`OutputFolder::unpublished`] found it.
+/// A file that is in progress or pending, or a mark, as [`OutputFolder::unpublished`] found it; given to [`OutputFolder::discard`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unpublished {
     /// The name that the file would have got by publishing.
@@ -115,7 +126,8 @@ pub struct Unpublished {
     hidden: String,
 }
 
-/// Opens the folder for output files that a URI names: a local path, `file:`, `hdfs://` or `s3://`. Nothing is contacted or created.
+/// Opens the folder for output files that a URI names: an absolute local path, `file:`, `hdfs://` or `s3://`. `s3` is for folders in S3
+/// only. Nothing is contacted or created.
 ///
 /// # Errors
 /// Returns [`StoreError::UnknownUri`] for other and malformed URIs, also if this program was built without the cargo feature that the URI

@@ -123,7 +123,8 @@ impl<A: Record> Stream<A> {
 
 impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
     /// Connects this stream with another keyed one, for one operator that reads both and keeps one state per key. The order between the
-    /// streams is undefined. The operator's watermark is the smaller one of both streams; a stream that is idle does not count.
+    /// streams is undefined. The operator's watermark is the smaller one of both streams; a stream that is idle does not count: if one
+    /// stream has no watermarks and is not idle, the operator has none before that stream ends.
     pub fn connect<B: Record, SB: KeySelector<B, Key = S::Key>>(
         &self,
         other: &KeyedStream<B, SB>,
@@ -224,8 +225,8 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         self.transform("co_process", move || Process::new(BothInputs(function.clone())))
     }
 
-    /// Partitions both streams by keys of one type that are parts of the records; `first` and `second` return a reference to the
-    /// key in a record of their stream. For computed keys write `first.key_by_value(…).connect(&second.key_by_value(…))`.
+    /// Partitions both streams by keys of one type that are parts of the records; adds no operator; `first` and `second` return a reference
+    /// to the key in a record of their stream. For computed keys write `first.key_by_value(…).connect(&second.key_by_value(…))`.
     pub fn key_by<K, F, G>(
         &self,
         first: F,

@@ -90,10 +90,11 @@ impl Environment {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
-    /// Sets an option for this job, unless the client sets it; the last call for a key counts. The build accepts any key, and checks no
-    /// value but that of `pipeline.max-parallelism`. `pipeline.name` and `pipeline.max-parallelism` take precedence over
-    /// [`Environment::set_name`] and [`Environment::set_max_parallelism`]. Only `parallelism.default` takes precedence over the client's
-    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
+    /// Sets an option for this job, unless the client sets it; the last call for a key counts. [`Environment::option`] does not return the
+    /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`. `pipeline.name` and
+    /// `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and [`Environment::set_max_parallelism`]. Only
+    /// `parallelism.default` takes precedence over the client's value, because it counts like [`Environment::set_parallelism`]; the build
+    /// fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;

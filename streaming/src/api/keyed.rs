@@ -138,7 +138,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("count", Count)
     }
 
-    /// Emits `(key, sum)` for every record: the sum of `number` over the key's records so far, made with `+=`.
+    /// Emits `(key, sum)` for every record, with its event time: the sum of `number` over the key's records so far, made with `+=`. The sum
+    /// of each key is kept, also in checkpoints, for as long as the job runs.
     ///
     /// ```
     /// use streaming::Stream;
@@ -164,9 +165,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("sum", Sum::new(number))
     }
 
-    /// Merges each record into the kept record of its key by `merge(&mut kept, record)` and emits the kept record, once for every
-    /// record; a key's first record is kept and emitted as it is:
-    /// `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
+    /// Merges each record into the kept record of its key by `merge(&mut kept, record)` and emits the kept record, once for every record
+    /// and with that record's event time; a key's first record is kept and emitted as it is, and the kept record of each key stays for as
+    /// long as the job runs, also in checkpoints: `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -174,8 +175,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("reduce", Reduce::new(merge))
     }
 
-    /// Merges each record into the key's value by `merge(&mut value, record)`, and emits `(key, value)` for every record. The value
-    /// of a new key is a clone of `initial`.
+    /// Merges each record into the key's value by `merge(&mut value, record)`, and emits `(key, value)` for every record, with its event
+    /// time. The value of a new key is a clone of `initial`, to which its first record is merged. The value of each key is kept, also in
+    /// checkpoints, for as long as the job runs.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,
@@ -203,9 +205,10 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         })
     }
 
-    /// Runs a closure with one value of state per key. The closure is called for every record with the key, the record, the value and
-    /// the output. The value is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints:
-    /// a changed program that names it otherwise cannot be restored from them, or loses the state (`--allowNonRestoredState`).
+    /// Runs a closure with one value of state per key. The closure is called for every record with the key, the record, the value and the
+    /// output. The value is `None` at first; a key whose value is left `None` has no state. Records that the closure emits get the event
+    /// time of the record; a panic of the closure fails the task. `state` names the state in checkpoints: a changed program that names it
+    /// otherwise cannot be restored from them, or loses the state (`--allowNonRestoredState`).
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,
@@ -249,12 +252,14 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
     }
 
-    /// Emits `(key, count)` for each key when the input ends, without an event time: how many records the key had.
+    /// Emits `(key, count)` for each key when bounded input ends, in no particular order and without an event time: how many records the
+    /// key had. Emits nothing if the job is cancelled, or stopped with a savepoint and not drained.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count_at_end", Count)
     }
 
-    /// Emits `(key, sum)` for each key when the input ends, without an event time: the sum of `number` over the key's records.
+    /// Emits `(key, sum)` for each key when bounded input ends, in no particular order and without an event time: the sum of `number` over
+    /// the key's records. Emits nothing if the job is cancelled, or stopped with a savepoint and not drained.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -264,7 +269,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
     }
 
     /// Merges the records of each key into one by `merge(&mut kept, record)`, as [`KeyedStream::reduce`] does, and emits that one, without
-    /// the key and without an event time, when the input ends.
+    /// the key and without an event time, when bounded input ends, in no particular order. Emits nothing if the job is cancelled, or
+    /// stopped with a savepoint and not drained.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -273,7 +279,8 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
     }
 
     /// Merges the records of each key into a value by `merge(&mut value, record)`, and emits `(key, value)`, without an event time, when
-    /// the input ends. The value of a key begins as a clone of `initial`.
+    /// bounded input ends, in no particular order. The value of a key begins as a clone of `initial`. Emits nothing if the job is
+    /// cancelled, or stopped with a savepoint and not drained.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

@@ -76,8 +76,8 @@ impl<T> Stream<T> {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
 
-    /// Sets the operator's name in the job graph, in logs and in error messages; by default its kind, such as `flat map`. The name need
-    /// not be unique.
+    /// Sets the operator's name in the job graph, in logs and in error messages; by default its kind with a space for each `_`, such as
+    /// `flat map`. The name need not be unique.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.set("name", |node| node.name = Some(name.into()))
     }
@@ -144,7 +144,8 @@ impl<T> Stream<T> {
     }
 
     /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count.
+    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no watermarks and
+    /// is not idle, they have none before that stream ends. Adds no operator.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -184,9 +185,10 @@ pub(crate) fn set_on_node(
 }
 
 impl<T: Record> Stream<T> {
-    /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is
-    /// the operator's kind in the job graph, and its name unless the program sets one. What its `snapshot` returns is in checkpoints; give
-    /// the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most needs.
+    /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is the
+    /// operator's kind in the job graph, and with a space for each `_` its name unless the program sets one. What its `snapshot` returns is
+    /// in checkpoints; give the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most
+    /// needs.
     ///
     /// ```
     /// use streaming::{
@@ -411,8 +413,8 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || AssignWatermarks::new(strategy.clone()))
     }
 
-    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`]. It may emit any number of records for each
-    /// record, and more when bounded input ends.
+    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`]. It may emit any number of records for each record,
+    /// and more when bounded input ends. What it keeps in its fields is lost at a restart.
     pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
         self.transform("process", move || Process::new(function.clone()))
     }

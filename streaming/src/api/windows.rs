@@ -96,9 +96,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.window(CountWindows::of(records, records))
     }
 
-    /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key have
-    /// fewer than `size` records if `slide` is less than `size`; if it is greater, the records between two windows are dropped. The
-    /// build fails if either is 0.
+    /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key have fewer
+    /// than `size` records if `slide` is less than `size`; if it is greater, only the last `size` of every `slide` records are in a window,
+    /// and those before them are dropped, also the key's first ones. The build fails if either is 0.
     ///
     /// ```
     /// use streaming::Environment;
@@ -164,12 +164,14 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         })
     }
 
-    /// Emits `(key, count)` for each key and window: how many records the window has.
+    /// Emits `(key, count)` for each key and window when the window ends: how many records of the key the window has. Emits the new count
+    /// again for each late record that the window still takes.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded(Count)
     }
 
-    /// Emits `(key, sum)` for each key and window: the sum of `number` over the window's records.
+    /// Emits `(key, sum)` for each key and window when the window ends: the sum of `number` over the window's records of the key, made with
+    /// `+=`. Emits the new sum again for each late record that the window still takes.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -178,9 +180,10 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Sum::new(number))
     }
 
-    /// Merges the records of each key and window into one by `merge(&mut kept, record)`, and emits that one (without the key):
-    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each
-    /// pane (a part) of a sliding window, and of sessions that become one, are merged among themselves first.
+    /// Merges the records of each key and window into one by `merge(&mut kept, record)`, and emits that one (without the key) when the
+    /// window ends, and once more for each late record that the window still takes: `orders.reduce(|all, next| all.amount += next.amount)`.
+    /// `merge` must be associative and commutative: the records of each pane (a part) of a sliding window, and of sessions that become one,
+    /// are merged among themselves first.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -188,8 +191,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Reduce::new(merge))
     }
 
-    /// Aggregates the records of each key and window in an accumulator, and emits `(key, value)` with the function's result when
-    /// the window ends. [`AggregateFunction`] has an example of a function.
+    /// Aggregates the records of each key and window in an accumulator, and emits `(key, value)` with the function's result when the window
+    /// ends, and once more for each late record that the window still takes. [`AggregateFunction`] has an example of a function.
     ///
     /// ```
     /// use std::time::Duration;
@@ -207,8 +210,9 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(AggregateWindow(function))
     }
 
-    /// Calls a function with all records of each key and window when the window ends, and emits what it collects. All records are
-    /// kept until then, also in checkpoints; [`WindowedStream::aggregate`] keeps accumulators instead.
+    /// Calls a function with all records of each key and window when the window ends, and once more for each late record that the window
+    /// still takes, and emits what it collects. All records are kept until the window is discarded, also in checkpoints;
+    /// [`WindowedStream::aggregate`] keeps accumulators instead.
     pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
         self.folded(ProcessWindow(function))
     }

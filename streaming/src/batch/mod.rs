@@ -221,8 +221,8 @@ impl<T> Batch<T> {
     }
 
     /// Moves the records of `from` for which `keep` returns true to the end of this batch, with their event times, and drops those for
-    /// which it returns false. `next` limits the parts as in [`Batch::extend_mapped`]; its first answer must not be 0. Records that
-    /// `keep` was not asked about stay in `from`, in their order.
+    /// which it returns false. `next` limits the parts as in [`Batch::extend_mapped`]; its first answer must not be 0, because one record
+    /// may be processed even then. Records that `keep` was not asked about stay in `from`, in their order.
     ///
     /// If this batch is empty and `from` has no times, the two exchange their memory instead of copying the records.
     #[inline]

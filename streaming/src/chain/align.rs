@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub enum Step {
     /// Hand the event to the chain's operators, after what was handed to them before.
     Emit(StreamEvent),
-    /// No element may be taken from the channel with this number until [`Step::Resume`].
+    /// No element may be taken from the channel with this number, counted over all inputs of the chain, until [`Step::Resume`].
     Pause(usize),
     /// Elements may be taken from all channels again.
     Resume,
@@ -63,7 +63,8 @@ pub struct Alignment {
 
 impl Alignment {
     /// Creates the state of `channels` channels, all active and without a watermark. `barriers_after_end` is true if every channel
-    /// delivers barriers until the final checkpoint of the job, also after its end.
+    /// delivers barriers until the final checkpoint of the job, also after its end; if false, a channel that has ended holds back no
+    /// barrier.
     pub fn new(channels: usize, barriers_after_end: bool) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,

@@ -19,7 +19,8 @@ pub struct NodeInfo {
     pub name: String,
 }
 
-/// The data of a chain (the operators of one vertex) from the job graph; the same for all subtasks of the vertex.
+/// The data of a chain (the operators of one vertex) from the job graph; the same for all subtasks of the vertex, whose factory keeps it
+/// and makes an [`Assembly`] with it for each attempt.
 #[derive(Debug, Clone)]
 pub struct ChainInfo {
     /// The job's id.
@@ -127,7 +128,8 @@ impl Assembly {
     }
 
     /// Removes and returns the output port of the edge from the operator `from` to the operator `to`, which reads it as its read number
-    /// `read`, with the number of the consumer's key groups; `None` if the consumer is in this chain or the port was taken before.
+    /// `read`, with the number of the consumer's key groups; `None` if the consumer is in this chain, the port was taken before, or the
+    /// graph has no such edge.
     pub fn take_output(
         &mut self,
         from: NodeId,

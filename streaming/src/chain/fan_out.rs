@@ -7,7 +7,8 @@ use crate::{
     types::Record,
 };
 
-/// The end of a chain with several edges: sends a copy of every record and event on each of them.
+/// The end of a chain with several edges: sends a copy of every record and event on each of them. It is full while one of the edges is, so
+/// that the slowest consumer holds up the others.
 pub struct FanOut<T> {
     edges: Vec<Box<dyn Consumer<T>>>,
     copy: Batch<T>,

@@ -13,8 +13,8 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// A barrier that all operators of a chain have handled. The task acknowledges its checkpoint when the snapshots are written, or gives it
-/// up if the checkpoint was aborted meanwhile.
+/// A barrier that all operators of a chain have handled, as [`Head::passed_barriers`] gives it to the task. The task acknowledges its
+/// checkpoint when the snapshots are written, or gives it up if the checkpoint was aborted meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedBarrier {
     /// The barrier, which came through the inputs or, at a source, by a trigger.
@@ -25,7 +25,9 @@ pub struct PassedBarrier {
 }
 
 /// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs ([`InputHead`]). It
-/// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread.
+/// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread: `open` first; then, between steps, mail,
+/// triggers and notifications, and for each step `flush`, `resume` and, if no record is left of an interrupted step, `step`; at last
+/// `close` or `dispose`. After an error only `dispose` is called.
 pub trait Head: Send {
     /// Opens the operators, last one first, then the head itself.
     ///
@@ -100,11 +102,12 @@ pub trait Head: Send {
 }
 
 /// A function that converts a batch of an input into records of the type that the chain's operators take. It returns a batch of another
-/// type unchanged as the error.
+/// type unchanged as the error. The batch's watermark is dropped, because the caller has read it before.
 pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 
-/// The head of a chain that reads inputs, aligns their watermarks and barriers, and hands their records, converted to one type, to the
-/// chain.
+/// The head of a chain that reads inputs in turn, aligns their watermarks and barriers, and hands their records, converted to one type, to
+/// the chain. A batch of another record type fails the task with [`TaskError::Codec`], an input that finishes without its end of input with
+/// [`TaskError::Deployment`].
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
     /// The conversion of each port's batches.

@@ -10,7 +10,8 @@ use crate::{
 use std::marker::PhantomData;
 
 /// Distributes the records of a batch to buffers, one per channel, each for one consuming subtask. [`EdgeWriter`](super::EdgeWriter) calls
-/// it, if the edge has at least two channels, and sends the buffers.
+/// it on the task's thread, if the edge has at least two channels, and sends the buffers: those that it reports as ready at once, the
+/// others later. A partitioner may keep state between calls, which no checkpoint contains.
 pub trait Partitioner<T>: Send {
     /// Moves every record, with its event time, into a buffer and leaves the batch empty. A partitioner that calls a function of the
     /// program returns when `interrupt` is raised, and leaves the other records in the batch; it processes at least one. Appends each
@@ -48,8 +49,8 @@ pub struct HashByKey<S> {
 }
 
 impl<S> HashByKey<S> {
-    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups. `selector` returns a record's
-    /// key.
+    /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups, those of the consuming operator.
+    /// `selector` returns a record's key, and is called once for each record; it must return the same key for a record each time.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)
@@ -182,7 +183,8 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
     }
 }
 
-/// A partitioner that sends every record to all channels.
+/// A partitioner that sends every record to all channels: it puts them into the first buffer, of which the edge's writer sends a copy on
+/// each channel.
 #[derive(Debug)]
 pub struct Broadcast;
 

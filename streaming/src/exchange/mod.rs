@@ -202,14 +202,14 @@ impl Exchange {
         &self.shared.memory
     }
 
-    /// Ends an execution graph (one deployment of the job, given by its id): drops the tables of its edges, and refuses later requests of
-    /// its consumers in other processes, whose tasks then fail with `DataRequestRefused`. The last 64 ended graphs are remembered for that.
+    /// Ends an execution graph (the job's run under one JobMaster, by its id): drops its edges' tables and refuses later requests of remote
+    /// consumers: their tasks fail with `DataRequestRefused`. The last 64 ended graphs are remembered for that. Open ports go on.
     pub fn retire(&self, graph: u64) {
         lock(&self.shared.hubs).retire(graph);
     }
 
     /// Ends all connections and stops accepting new ones. Tasks that use a connection fail with `DataConnectionLost`; channels inside
-    /// the process go on.
+    /// the process go on. An input that is opened afterwards still dials its producers' processes.
     pub fn shutdown(&self) {
         self.shared.peers.shutdown();
     }

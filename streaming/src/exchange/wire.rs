@@ -64,7 +64,7 @@ pub enum Frame<'a> {
         why: &'a str,
     },
     /// Carries an element, or a part of one; the parts of an element come in order. From producer to consumer. Bytes beyond the limit that
-    /// credit has set, or an element that is too large, end the connection.
+    /// credit has set, an element that is too large (2 GiB), or an index that the request does not have, end the connection.
     Data {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -80,7 +80,8 @@ pub enum Frame<'a> {
         /// The encoded bytes of the element, or of this part of it.
         payload: &'a [u8],
     },
-    /// Announces elements that wait for credit, the consumer's permission to send more bytes. From producer to consumer.
+    /// Announces elements that wait for credit, the consumer's permission to send more bytes. From producer to consumer. May come twice or
+    /// late, and is then ignored. An element that is too large (2 GiB), or an index that the request does not have, ends the connection.
     Backlog {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -91,8 +92,8 @@ pub enum Frame<'a> {
         /// Position at which the last element ends that is announced together with the first one.
         backlog: u64,
     },
-    /// Raises the limit up to which one producer may send to the consumer, a position in bytes that begins at 1,024. From consumer to
-    /// producer.
+    /// Raises the limit up to which one producer may send to the consumer, a position in bytes that begins at 1,024; the limit is never
+    /// lowered. From consumer to producer.
     Credit {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -101,7 +102,8 @@ pub enum Frame<'a> {
         /// Number of bytes by which the limit rises.
         bytes: u64,
     },
-    /// Closes a link because its consumer has finished, was stopped or failed. From consumer to producer.
+    /// Closes a link because its consumer has finished, was stopped or failed; what the producers still have for it is dropped. From
+    /// consumer to producer.
     Release {
         /// Number of the link, which its request has chosen.
         link: u32,
@@ -126,13 +128,13 @@ pub struct Request {
     /// Number of the link that the request opens, chosen by the consumer's side; unique among its requests on the connection. All other
     /// frames about this request carry it.
     pub link: u32,
-    /// Id of the execution graph, one deployment of the job, to which the subtasks belong.
+    /// Id of the execution graph, the job's run under one JobMaster, to which the subtasks belong. Restarts of subtasks do not change it.
     pub graph: u64,
     /// Id of the edge in the job graph.
     pub edge: u32,
     /// Index of the consuming subtask.
     pub consumer: u32,
-    /// Attempt of the consuming subtask.
+    /// Number of the consuming subtask's attempt, from 0, which grows with each restart in the execution graph.
     pub attempt: u32,
     /// Time in milliseconds for which producers that have not started are waited for; 0 means for ever.
     pub wait_ms: u32,

@@ -13,7 +13,9 @@ use std::{
 };
 
 /// A job as built in one process, by [`build`](crate::build): its graph, and the factories of its subtasks, coordinators and codecs, which
-/// hold the program's functions. Nothing of it runs, and building one again gives an equal graph. Several threads may use it.
+/// hold the program's functions. Nothing of it runs, and building one again gives an equal graph. A program host, a process with the
+/// program's code, makes the subtasks of its TaskManager or the coordinators of its JobMaster with it, a new one for each start of a
+/// subtask or coordinator. Several threads may use it.
 pub struct BuiltJob {
     pub(crate) graph: JobGraph,
     // User functions are `Send` but need not be `Sync`: they are cloned for a subtask under the lock.

@@ -26,7 +26,7 @@ use std::{
 use thiserror::Error;
 use upcalls::{Asked, Flag, Upcalls, World};
 
-/// The reason why a run of a job in the test harness ([`Harness::run`]) failed.
+/// The reason why a run of a job in the test harness ([`Harness::run`]) failed. Failures by [`Harness::fail_after`] are no reason.
 #[derive(Debug, Error)]
 pub enum HarnessError {
     /// A task could not be made, opened or closed, or failed. The run ends, and all tasks are dropped without `close` or `dispose`.
@@ -70,8 +70,9 @@ pub struct Outcome {
 }
 
 /// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
-/// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in turn. The clock, which tasks see as Unix time and
-/// for timers, begins in November 2023 and jumps to the next timer when no task has work.
+/// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in rounds, and the number of steps is looked at after
+/// each round, so that what is due at a number of steps may come a few steps later. The clock, which tasks see as Unix time and for timers,
+/// begins in November 2023 and jumps to the next timer when no task has work.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,

@@ -115,8 +115,8 @@ pub enum Verdict<K> {
 }
 
 /// Decides when a task of a program host, or the host itself, must end for its memory. It remembers since when the limit is exceeded and
-/// which task was told to fail, and does nothing itself. The host's memory thread asks it ten times a second while tasks run, a hundred
-/// times a second over the limit, and when the allocator's alarm comes.
+/// which task was told to fail, and does nothing itself. The host's memory thread asks it once a second while no task runs, ten times a
+/// second while tasks run, a hundred times a second over the limit, and when the allocator's alarm comes.
 #[derive(Debug)]
 pub struct MemoryLimit<K> {
     limits: MemoryLimits,

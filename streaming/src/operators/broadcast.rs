@@ -21,8 +21,11 @@ use crate::{
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
-/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone, with state and timers per key and a copy of
-/// the broadcast state in memory, which only `process_broadcast` changes. Subtask 0 writes that state to checkpoints, all restore it.
+/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone, with state and timers per key and a copy of the
+/// broadcast state in memory, which only `process_broadcast` changes. State and timers of keys are in checkpoints; subtask 0 alone writes
+/// the broadcast state to them, all restore it. The task calls `create_broadcast` and `open`, then `process` and `process_broadcast` for
+/// the records and `on_timer` for timers that are due, `finish` after the last record of both bounded inputs, and `close` at its end,
+/// however it ends. An error fails the task with `TaskError::User`.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -76,16 +79,17 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
     /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream; can reach neither state of keys nor the
+    /// broadcast state. Answers to requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the keyed stream with the state of its key, which it changes in place, and with the current
-    /// broadcast state. A key whose state is empty afterwards is removed. Records that it emits get the event time of `record`, unless it
-    /// gives them another. The order between records of the two streams is undefined.
+    /// Called for every record of the keyed stream with the state of its key (an empty one if the key has none), which it changes in place,
+    /// and with the current broadcast state. A key whose state is empty afterwards is removed; its timers stay. Records that it emits get
+    /// the event time of `record`, unless it gives them another. The order between records of the two streams is undefined.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -109,9 +113,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key and the current broadcast state, as
-    /// [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is: records that it emits get the moment of a timer of
-    /// event time as their event time, and none for a timer of processing time. By default does nothing.
+    /// Called once for every timer that is due, with the state of its key (an empty one if the key has none) and the current broadcast
+    /// state, as [`KeyedProcessFunction::on_timer`](super::KeyedProcessFunction::on_timer) is: records that it emits get the moment of a
+    /// timer of event time as their event time, and none for a timer of processing time. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -125,9 +129,10 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// Called after the last record of both inputs and the timers that fire there; can reach neither state of keys nor the broadcast
+    /// state. May still emit records, without an event time unless it gives them one. Not called if the job is cancelled, fails, or is
+    /// stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in which the subtask had ended. By
+    /// default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -140,8 +145,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
 }
 
 /// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`]: each subtask works on its
-/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There are no timers. Only the broadcast
-/// state is in checkpoints, written by subtask 0 and restored by all.
+/// own clone, with a copy of the broadcast state in memory, which only `process_broadcast` changes. There is no state of keys and there are
+/// no timers. Only the broadcast state is in checkpoints, written by subtask 0 and restored by all.
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;
@@ -151,7 +156,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     /// Returns the broadcast state before the first record of the broadcast stream. Called once per attempt in each subtask, before
     /// `open`; a state that is restored replaces the returned one.
     fn create_broadcast(&self) -> Self::Broadcast;
-    /// Called once per attempt, before the first record of either stream; does not get the broadcast state. By default does nothing.
+    /// Called once per attempt in each subtask, before the first record of either stream; does not get the broadcast state. Answers to
+    /// requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -195,8 +201,10 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     fn close(&mut self) {}
 }
 
-/// The operator over the first stream (records `A`) inside a [`BroadcastOperator`]. Its function also takes the records `B` of the
-/// broadcast stream, from which each subtask builds the same state, the broadcast state.
+/// The operator over the first stream (records `A`) inside a [`BroadcastOperator`], which alone calls these methods. Its function also
+/// takes the records `B` of the broadcast stream, from which each subtask builds the same state, the broadcast state: `take` hands it one,
+/// and `broadcast`, `broadcast_mut` and `beside` serve snapshots and restores. A [`Process`](super::Process) or
+/// [`KeyedOperator`](super::KeyedOperator) around a [`Reading`] implements it.
 pub trait TakesBroadcast<A, B>: Operator<A> {
     /// The type of the broadcast state.
     type Broadcast: FlottType;

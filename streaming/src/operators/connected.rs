@@ -19,8 +19,10 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the
-/// clone has in its fields is not in checkpoints. Records of one stream come in their order; the order between the two is undefined.
+/// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the clone
+/// has in its fields is not in checkpoints: after a restart a fresh clone begins. The task calls `open`, then `process1` and `process2` for
+/// the records, `finish` after the last record of both streams, and `close` at its end, however it ends. An error fails the task with
+/// `TaskError::User`. Records of one stream come in their order; the order between the two is undefined.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
@@ -101,16 +103,18 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once per attempt in each subtask, before the first record of either stream. Answers to requests that are made with the
-    /// context, such as `spawn_io`, do not reach the function. By default does nothing.
+    /// Called once per attempt in each subtask, after the state was restored and before the first record of either stream. Cannot reach
+    /// state of keys. Answers to requests that are made with the context, such as `spawn_io`, do not reach the function. By default does
+    /// nothing.
     ///
     /// # Errors
     /// A returned error fails the task with `TaskError::User`.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream with the state of its key, which it changes in place. A key whose state is empty
-    /// afterwards is removed.
+    /// Called for every record of the first stream with the state of its key (an empty one if the key has none), which it changes in place.
+    /// A key whose state is empty afterwards is removed; its timers stay. Records that it emits get the event time of `record`, unless it
+    /// gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -121,8 +125,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every record of the second stream with the state of its key, which it changes in place. A key whose state is empty
-    /// afterwards is removed.
+    /// Called for every record of the second stream with the state of its key (an empty one if the key has none), which it changes in
+    /// place. A key whose state is empty afterwards is removed; its timers stay. Records that it emits get the event time of `record`,
+    /// unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -135,7 +140,8 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
     /// Called once for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits
     /// get the moment of a timer of event time as their event time, and none for a timer of processing time. The watermark that fires
-    /// timers of event time is the smaller one of the two streams. By default does nothing.
+    /// timers of event time is the smaller one of the two streams. At the end of both bounded inputs all timers of event time fire, before
+    /// `finish`; timers of processing time that are not due by then are dropped. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -148,9 +154,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
-    /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// Called after the last record of both inputs and the timers that fire there; cannot reach state of keys. May still emit records,
+    /// without an event time unless it gives them one. Not called if the job is cancelled, fails, or is stopped with a savepoint and not
+    /// drained, nor once more after a restore from a checkpoint in which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

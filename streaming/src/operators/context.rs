@@ -46,7 +46,8 @@ pub struct ChainShared {
     pub devices: Arc<Devices>,
     /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,
-    /// The flag that makes operators stop after the record at hand, so that the task can look at its mail.
+    /// The flag that makes operators stop after the record at hand. The host raises it when mail has come, to stop the task and during a
+    /// long step; the task lowers it before each step.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and of
     /// events only barriers, no watermarks and no end of input. Mail, snapshots and notices of complete checkpoints come as ever.
@@ -100,8 +101,11 @@ impl ChainShared {
     }
 }
 
-/// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and its requests to the host. None
-/// of the requests blocks; answers come as [`OperatorMail`].
+/// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and its requests to the host (I/O,
+/// timers, events for the coordinator). None of the requests blocks; answers come as [`OperatorMail`] to
+/// [`Operator::mail`](super::Operator::mail) of an operator of one's own, and never to a function such as a
+/// [`ProcessFunction`](super::ProcessFunction). The methods whose names end in `_error` make the errors that an operator returns to fail
+/// its task.
 ///
 /// ```
 /// use std::{fs::File, path::PathBuf};
@@ -142,7 +146,8 @@ pub struct OperatorContext {
 }
 
 /// Mail for one operator: the answer to what it has asked for with [`OperatorContext::wake_after`], [`OperatorContext::spawn_io`] or
-/// [`OperatorContext::ask_coordinator`].
+/// [`OperatorContext::ask_coordinator`]. Its `ticket` is the number that the operator gave with the request; the runtime does not look at
+/// it, so several requests may have the same. Mail is in no checkpoint: what was asked for before a restart is never answered after it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -252,7 +257,8 @@ impl OperatorContext {
     pub(crate) fn key_groups(&self) -> KeyGroups {
         KeyGroups::of_subtask(self.subtask(), self.parallelism(), self.max_parallelism())
     }
-    /// Returns the id of this execution attempt; it changes with every restart.
+    /// Returns the id of this execution attempt. No other attempt has the same, also under another JobMaster; its number `attempt` alone
+    /// begins with 0 again under the next JobMaster.
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
     }
@@ -436,8 +442,8 @@ impl OperatorContext {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
     /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
-    /// is busy. The request cannot be taken back. A timer that is due after the end of the operator's input is dropped, unless
-    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
+    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input is
+    /// dropped, unless [`Operator::is_committing`](super::Operator::is_committing) is true then.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }

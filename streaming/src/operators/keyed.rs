@@ -19,7 +19,8 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// The times at which a fold (count, sum, reduce, fold per key) emits its values.
+/// The times at which a fold (count, sum, reduce, fold per key) emits its values: with every record, as the methods of a
+/// [`KeyedStream`](crate::api::KeyedStream) do, or once when bounded input ends, after `at_end()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
     /// The fold emits the new value of the key after every record, with that record's event time.
@@ -49,7 +50,8 @@ where
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> KeyedFold<T, S, F> {
-    /// Returns the declaration of the fold's keyed state, which is named `fold`.
+    /// Returns the declaration of the fold's keyed state, which is named `fold`, for the job graph. A restore is refused if the type of the
+    /// kept value has changed.
     pub fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("fold")]
     }

@@ -24,7 +24,9 @@ use crate::{
 use model::graph::StateDeclaration;
 
 /// A function over a keyed stream that keeps state and timers per key, which are in checkpoints. Each subtask works on its own clone, on
-/// one thread; what the clone has in its own fields is lost at a restart.
+/// one thread; what the clone has in its own fields is lost at a restart. The task calls `open` once the state is restored, then `process`
+/// for each record and `on_timer` for each timer that is due, `finish` after the last record of bounded input, and `close` at its end,
+/// however it ends. An error fails the task with [`TaskError::User`].
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedProcessFunction};
@@ -66,16 +68,16 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
 
-    /// Called once per attempt in each subtask, after the state was restored and before the first record. Cannot reach state of keys. By
-    /// default does nothing.
+    /// Called once per attempt in each subtask, after the state was restored and before the first record. Cannot reach
+    /// state of keys. Answers to requests that are made with the context do not reach the function. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record with the state of its key, which it changes in place. A key whose state is empty afterwards is
-    /// removed; its timers stay. Records that it emits get the event time of `record`, unless it gives them another.
+    /// Called for every record with the state of its key (an empty one if the key has none), which it changes in place. A key whose state
+    /// is empty afterwards is removed; its timers stay. Records that it emits get the event time of `record`, unless it gives them another.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -98,8 +98,11 @@ pub enum Flow {
     Waiting,
 }
 
-/// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of
-/// input). The default methods are those of a consumer that is the end of its chain, holds nothing back and is never full.
+/// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of input).
+/// The predecessor, a link of the chain or the task itself, calls `open` once, then `batch` and `event` in the order of the input, `resume`
+/// if an interruption has left records, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
+/// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
+/// chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
     ///
@@ -203,9 +206,12 @@ pub trait Consumer<T>: Send {
     fn dispose(&mut self) {}
 }
 
-/// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a
-/// task runs. Each subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the
-/// task, except one in `dispose`.
+/// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a task
+/// runs. The task calls `open` once, in which a restored operator reads its state from the context; then `process` for records, `event` for
+/// control elements and `mail` for answers and timers; at a barrier `event` first and then one of `begin_incremental`, `begin_snapshot` and
+/// `snapshot`; `notify_complete` for a complete checkpoint; at the end `close`, or `dispose` if it was cancelled or has failed. Each
+/// subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the task, except one in
+/// `dispose`.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
@@ -284,8 +290,8 @@ pub trait Operator<In>: Send {
         Ok(false)
     }
     /// Begins to write the operator's state as [`Operator::begin_snapshot`] does, or only what has changed since a complete checkpoint.
-    /// Called instead of it if `execution.checkpointing.incremental` is on and the host stores changes, but not for savepoints nor where the
-    /// barrier asks for a full snapshot. Returns the kind of the snapshot that was begun, `None` if [`Operator::snapshot`] has to be
+    /// Called instead of it if `execution.checkpointing.incremental` is on and the host stores changes, but not for savepoints nor where
+    /// the barrier asks for a full snapshot. Returns the kind of the snapshot that was begun, `None` if [`Operator::snapshot`] has to be
     /// called. By default the snapshot is a full one.
     ///
     /// # Errors

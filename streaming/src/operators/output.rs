@@ -13,13 +13,15 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// The number of records at which an output hands its batch on to the next operator. A batch of large records is handed on earlier,
-/// once it has 256 KiB of them. Also the number of records that a chain takes at once unless it says otherwise.
+/// The number of records at which an output hands its batch on to the next operator. A batch of large records is handed on earlier, once it
+/// has 256 KiB of them. Also the number of records that the task hands to its chain at once, unless [`Consumer::most_at_once`] of the chain
+/// returns fewer.
 pub const BATCH_RECORDS: usize = 1_024;
 
-/// The output of a function. Records are collected in a batch, which goes to the next operator when it is full or the function's operator
-/// returns. A failure of a later operator is not seen here: it fails the task after the function has returned, and what the function
-/// emits until then is dropped.
+/// The output of a function or an operator: [`Collector::collect`] emits a record to the next operator, [`Collector::collect_to`] one to a
+/// side output. Records are collected in a batch, which goes to the next operator when it is full or the function's operator returns. A
+/// failure of a later operator is not seen here: it fails the task after the function has returned, and what the function emits until then
+/// is dropped.
 ///
 /// The operators behind work on what a call of a function emits while the call runs, and an output with room takes their results. If an
 /// output is full because its consumer is slower than the call, up to 4 MiB are kept, and then the call waits for room, in

@@ -7,8 +7,10 @@ use crate::{
     types::Record,
 };
 
-/// A function that is opened and closed and may fail, for [`Stream::process`](crate::Stream::process). Each subtask works on a clone of
-/// its own, on one thread.
+/// A function over a stream without keys that is opened and closed and may fail, for [`Stream::process`](crate::Stream::process). Each
+/// subtask works on a clone of its own, on one thread. The task calls `open`, then `process` for each record, `finish` after the last
+/// record of bounded input, and `close` at its end, however it ends. An error fails the task with [`TaskError::User`]. What the clone has
+/// in its fields is in no checkpoint: after a restart a fresh clone begins.
 pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;

@@ -14,8 +14,10 @@ use crate::{
 };
 use std::{any::Any, fmt, marker::PhantomData};
 
-/// The name of a side output, a second stream that an operator emits, with its record type. Make it a constant that the emitting
-/// function and the reading stream share:
+/// The name of a side output, a second stream that an operator emits, with its record type.
+/// [`Collector::collect_to`](super::Collector::collect_to) emits to it, and [`Stream::side_output`](crate::Stream::side_output) reads it;
+/// records that nothing reads are dropped. The name need only be unique within the operator. Make it a constant that the emitting function
+/// and the reading stream share:
 ///
 /// ```
 /// use streaming::{Environment, operators::OutputTag};
@@ -63,9 +65,11 @@ impl<T> fmt::Debug for OutputTag<T> {
     }
 }
 
-/// A side output of an operator, independent of its record type: a buffer of emitted records, and the edges (connections to the
-/// tasks that read them) that they go to. The chain's assembly makes one for each side output that something reads; the operator's
-/// [`Collector`](super::Collector) fills it and calls these methods on the task's thread.
+/// A side output of an operator, independent of its record type: a buffer of emitted records, and the edges (connections to the tasks that
+/// read them) that they go to. The chain's assembly makes one for each side output that something reads. The operator's
+/// [`Collector`](super::Collector) fills the buffer and calls these methods on the task's thread: `send` after each call of the operator,
+/// `flush` when the task sends on what waits, `event` for each control element, `resume` in the step after an interruption. An error fails
+/// the task.
 pub trait SideOutput: Any + Send {
     /// Hands the buffered records to the edges, which keep what finds no room. Called after each call of the operator. Returns true if
     /// the edges take more, false if one is full or the step was interrupted.

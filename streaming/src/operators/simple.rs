@@ -55,7 +55,8 @@ macro_rules! operators {
         }
 
         impl<F $(, $out)?> $name<F $(, $out)?> {
-            /// Creates the operator of one subtask around its function; the stream clones the function for each subtask.
+            /// Creates the operator of one subtask (a `Map`, `Filter`, `FlatMap` or the like, as its type says) around its function, which
+            /// is not called yet. The stream clones the function for each subtask.
             pub fn new(function: F) -> Self {
                 Self { function, $(out: PhantomData::<fn() -> $out>,)? }
             }

@@ -4,9 +4,10 @@ use super::{BoxError, Collector, Context, KeyedProcessFunction};
 use crate::types::{FlottType, Key, Record};
 use std::marker::PhantomData;
 
-/// A keyed function that calls a closure with one value of state per key. The closure gets the key, the record, the state and the output;
-/// a key whose state is `None` afterwards is removed. The values are in checkpoints; there are no timers, and the closure cannot fail other
-/// than by a panic.
+/// A keyed function that calls a closure with one value of state per key;
+/// [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state) makes it. The closure gets the key, the record, the
+/// state and the output; a key whose state is `None` afterwards is removed. The values are in checkpoints; there are no timers, and the
+/// closure cannot fail other than by a panic.
 #[derive(Debug)]
 pub struct StatefulFlatMap<V, F, Out> {
     function: F,

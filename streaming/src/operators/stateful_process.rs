@@ -10,10 +10,12 @@ use crate::{
     types::Record,
 };
 
-/// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each
-/// subtask works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; with another parallelism its
-/// lists are dealt out anew or given to every subtask, as their types say. State of keys belongs into a
-/// [`KeyedProcessFunction`](super::KeyedProcessFunction). There are no timers.
+/// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each subtask
+/// works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; with another parallelism its lists
+/// are dealt out anew or given to every subtask, as their types say. State of keys belongs into a
+/// [`KeyedProcessFunction`](super::KeyedProcessFunction). There are no timers. The task calls `open` with the restored state, then
+/// `process` for each record, `finish` after the last record of bounded input, and `close` at its end, however it ends. An error fails the
+/// task with [`TaskError::User`].
 ///
 /// ```
 /// use streaming::{
@@ -154,7 +156,8 @@ impl<F, S: OperatorState> StatefulProcess<F, S> {
     }
 }
 
-/// The access of a test (`testing::OperatorHarness`) to the operator state, the state per subtask, of an operator.
+/// The access of a test (`testing::OperatorHarness`) to the operator state, the state per subtask, of an operator; [`StatefulProcess`] has
+/// it.
 pub trait InspectOperatorState {
     /// The type of the state.
     type State;

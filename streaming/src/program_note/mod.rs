@@ -65,7 +65,8 @@ pub enum NotAProgram {
         /// Path of the file.
         path: PathBuf,
     },
-    /// The program was built for another architecture than this process. Its protocol version is not looked at.
+    /// The file has a section for the note, and was built for another architecture than this process. Its protocol version is not looked
+    /// at. A file without that section is [`NotAProgram::NoNote`], whatever its architecture.
     #[error(
         "{path} is built for {theirs}, and this machine is {ours}: build it for this architecture"
     )]

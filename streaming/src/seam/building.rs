@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The inputs of a program's build, which makes the graph and the code of one job. Equal inputs must give equal graphs in every process,
-/// because every process rebuilds the graph.
+/// because every process rebuilds the graph: the first build records in it what the program has read from outside (`env`, `once`), and
+/// later builds get that.
 #[derive(Debug, Clone)]
 pub struct BuildInputs {
     /// Command-line arguments, without the program's name.
@@ -40,7 +41,8 @@ pub struct BuildInputs {
     pub program_size: u64,
 }
 
-/// The reason why a program could not be built.
+/// The reason for which [`build`](crate::build) returns no job: a mistake of the program or of its arguments, or a request for help, which
+/// is no failure ([`BuildProgramError::Usage`] with `help`).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BuildProgramError {
     /// The program rejected its arguments, or help or the version was requested; help also of a program with several jobs of which none
@@ -53,7 +55,8 @@ pub enum BuildProgramError {
         /// rejected: the text goes to stderr and the exit code is not 0.
         help: bool,
     },
-    /// The program's `build` returned an error that is not about its arguments; the text is the error's and its causes', joined by `: `.
+    /// The program's `build` returned an error that is not about its arguments; the text is the error's and its causes', joined by `: ` and
+    /// cut if it is long. A mistake in the declared job ([`BuildProgramError::Invalid`]) is not reported then.
     #[error("{0}")]
     Program(String),
     /// The program's `build` panicked; the text is the panic's message and place.
@@ -117,7 +120,8 @@ pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices.
+/// Creates the subtasks of one vertex, which is a chain of operators. A built job has one factory for each of its vertices; each process
+/// that runs subtasks builds the job for itself, and its subtasks of a vertex come from that one factory, one call at a time.
 pub trait SubtaskFactory: Send {
     /// Creates the subtask that `context` describes, with clones of the user's functions; it is not opened yet. Called once per execution
     /// attempt, on the task's thread; runs user code.

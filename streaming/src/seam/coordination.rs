@@ -22,7 +22,8 @@ pub struct CoordinatorContext {
 }
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
-/// says; where none is configured, the job fails. The default callback ignores failures.
+/// says; where none is configured, the job fails. A report of a coordinator that was created anew meanwhile is ignored. The default
+/// callback ignores all failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
@@ -46,8 +47,8 @@ impl Default for OnFailure {
 }
 
 /// The reply slot of one event or snapshot, from [`Coordinator::answer_event`] or [`Coordinator::snapshot`]. It can be kept and used later
-/// from any thread. If it is dropped without an answer, the checkpoint of a snapshot is aborted; an event is sent to the coordinator again
-/// and again for about a minute, and then fails.
+/// from any thread, once: [`EventReply::send`] takes it. If it is dropped without an answer, the checkpoint of a snapshot is aborted; an
+/// event is sent to the coordinator again and again for about a minute, and then fails.
 #[derive(derive_more::Debug)]
 #[debug("EventReply")]
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
@@ -65,7 +66,12 @@ impl EventReply {
 }
 
 /// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector of results. Each coordinator has
-/// a thread of its own, so its methods may block; one call runs at a time. A panic fails this call and all later ones.
+/// a thread of its own, so its methods may block; one call runs at a time. A panic fails this call and all later ones, until the
+/// coordinator is created anew.
+///
+/// The host creates it with a [`CoordinatorFactory`](super::CoordinatorFactory) and calls `start` once, before all else. Events of
+/// subtasks, snapshots, ends of checkpoints and client requests follow in any order. `job_ended` comes when the job has ended; client
+/// requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
 ///
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
 /// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.

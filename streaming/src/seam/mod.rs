@@ -35,7 +35,7 @@ use thiserror::Error;
 /// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
-    /// Id of the checkpoint or savepoint; a later one of the job has a greater id.
+    /// Number of the checkpoint or savepoint; grows under one JobMaster. The next one may reuse numbers above the last complete checkpoint.
     pub checkpoint: u64,
     /// Time at which the checkpoint was triggered, by the JobManager's clock, in milliseconds since 1970.
     pub triggered_ms: u64,
@@ -203,11 +203,11 @@ pub trait EdgeCodec: Send + Sync {
 pub trait OutputPort: Send {
     /// Returns the number of consuming subtasks: the consumer's parallelism, or 1 on a forward edge, that of the same subtask index.
     fn channels(&self) -> usize;
-    /// Sends one element to the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
+    /// Queues one element for the consumer of a channel, or drops it if the consumer has finished. The order within a channel is kept.
     ///
     /// # Errors
-    /// Returns the element itself if the channel takes none now: the consumer is not there yet, or has too much waiting. The task is
-    /// woken when the channel may take one. It also comes back if it cannot be encoded or the attempt is superseded: the task has failed.
+    /// Returns the element itself if the channel takes none now: its consumer is not there yet, was stopped, or has too much waiting. The
+    /// task is woken when it may take one. It also comes back if it cannot be encoded or the attempt is superseded: the task has failed.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Returns true if every channel that refused an element takes one again. If false, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
@@ -412,7 +412,7 @@ pub struct TaskCounters {
     pub records_out: AtomicU64,
     /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process; 32 more for each batch or event.
     pub bytes_in: AtomicU64,
-    /// Bytes sent to outputs, counted like `bytes_in`.
+    /// Bytes sent to outputs, counted like `bytes_in`, for each channel that a batch or event goes to.
     pub bytes_out: AtomicU64,
     /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 before, or without an output.
     pub watermark_ms: AtomicU64,
@@ -465,12 +465,12 @@ pub struct SubtaskContext {
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
-    /// The flag that ends a step early: raised for mail but timers, to stop, and during a step of 50 ms or more.
+    /// The flag that ends a step early: raised for mail but timers, to stop, and in a long step (50 ms; less with a short buffer timeout).
     pub interrupt: Interrupt,
 }
 
-/// One subtask of a chain, which the task's thread drives: `open`, then steps and mail, then `close` or `dispose`. Only one thread at a
-/// time calls it.
+/// One subtask of a chain. The task's thread calls `open`, then mail and steps in turn until a step is `Finished`, then `close`. After an
+/// error, or if the task is stopped, it calls `dispose` instead, before which only `Mail::Cancel` may come. One thread at a time calls it.
 pub trait Subtask: Send {
     /// Opens the operators: restores their state, for which it may block, and calls the user's `open`. Called once, before all else.
     ///

@@ -4,9 +4,13 @@
 use super::TaskError;
 use std::vec;
 
-/// The snapshots that one operator is restored from: one per subtask that wrote one, or several for state in parts. An iterator that
-/// reads each snapshot when it is asked for, and so may block. An item is an error, which must fail the task, if a snapshot is lost or
-/// damaged ([`TaskError::Unreadable`]) or cannot be read for now ([`TaskError::Io`]). The host makes it; the operator's `open` reads it.
+/// The snapshots that one operator of a subtask is restored from, in the order of the former subtasks that wrote them. Of keyed state they
+/// are those that may have the subtask's key groups, of other state those of all former subtasks. State in parts is several snapshots; a
+/// former subtask without state has none.
+///
+/// This is an iterator that reads each snapshot when it is asked for, and so may block. An item is an error, which must fail the task, if a
+/// snapshot is lost or damaged ([`TaskError::Unreadable`]) or cannot be read for now ([`TaskError::Io`]). The host makes it; the operator's
+/// `open` reads it.
 #[derive(derive_more::Debug)]
 #[debug("Restore({})", if self.is_empty { "nothing" } else { "snapshots" })]
 pub struct Restore {

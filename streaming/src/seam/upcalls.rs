@@ -8,13 +8,18 @@ use model::OperatorId;
 use std::time::Duration;
 
 /// The calls of a running task to its host. None of them blocks; answers come later as [`Mail`] with the call's ticket, between two
-/// steps. While 4,096 events and I/O calls of the task are unanswered, further ones are not made, and answered with an error.
+/// steps. While 4,096 events (polls included) and I/O calls of the task are unanswered, further ones are not made, and answered with an
+/// error; timers are not counted. The host makes the upcalls of an attempt and passes them in `SubtaskContext::upcalls`.
+///
+/// For each checkpoint whose barrier has passed, the task may hand over chunks of its operators' snapshots by `store_chunk`, and then calls
+/// `acknowledge` once, or `give_up` if the checkpoint was aborted meanwhile. Neither is called if the task ends before.
 pub trait TaskUpcalls: Send + Sync {
     /// Sends an event to the operator's coordinator; returns at once. The answer, or the reason why there is none, comes as [`Mail::Reply`]
     /// with `ticket`, within 120 s of the event's turn. A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
     /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice. Its
-    /// answer may come late, and no other event waits for it. By default the same as [`TaskUpcalls::operator_event`].
+    /// answer may come as late as the coordinator likes, but an error comes after 120 s at the latest; no other event waits for it. By
+    /// default the same as [`TaskUpcalls::operator_event`].
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         self.operator_event(operator, event, ticket);
     }
@@ -48,7 +53,7 @@ pub trait TaskUpcalls: Send + Sync {
         false
     }
     /// Makes the host drop or delete the chunks that [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; the task
-    /// does not acknowledge it. Does nothing by default.
+    /// does not acknowledge it. Returns at once. Also called if no chunk was handed over. Does nothing by default.
     fn give_up(&self, _checkpoint: u64) {}
     /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there. False by default.
     fn is_woken(&self) -> bool {

@@ -21,7 +21,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000` and
-    /// so on. The whole output appears when the job has finished and replaces an earlier result in one step. The build fails if the job
+    /// so on. The whole output appears when the job has finished and replaces an earlier result in one step; on a file system that cannot
+    /// exchange two names, `path` is absent for a moment if the old or the new result is a folder. The build fails if the job
     /// has an unbounded source, if `path` is relative outside embedded mode, or if it is a URI of another scheme than `file`. The job
     /// fails if `path` is a folder with other files than `part-…`, and at its start if the TaskManagers do not share the folder of
     /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
@@ -62,7 +63,7 @@ impl<T: Record> Stream<T> {
 
     /// Emits one record when the input ends, for all subtasks together: the number of records and the sum of their hashes, which wraps at
     /// 2^64. Both are equal for equal multisets of records, whatever their order. Checkpoints do not contain the sums: after a restore from
-    /// a checkpoint only the records since then count.
+    /// a checkpoint only the records since then count. Nothing is emitted if the job is cancelled, fails, or is stopped without draining.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()

@@ -38,7 +38,8 @@ impl<T: Send> Operator<T> for Discard {
 
 /// An operator that emits one record at the end of input, for measurements: the number of records of its subtask and the sum of
 /// their hashes, which wraps at 2^64. Both are equal for equal multisets of records, whatever their order. The operator has no
-/// state in checkpoints: after a restore it begins at 0.
+/// state in checkpoints: after a restore it begins at 0. It emits nothing if the job is cancelled, fails, or is stopped without draining,
+/// nor once more after a restore from a checkpoint after the end of its input.
 #[derive(Debug, Default)]
 pub struct Checksum {
     count: u64,

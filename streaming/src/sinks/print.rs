@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 /// An operator that writes each record as one line ([`ToLine`]), which ends with `\n`, to a writer that is flushed after each
 /// batch; [`Stream::print`](crate::Stream::print) adds it. A failed write fails the task. With several subtasks each line begins
-/// with the subtask's number from 1, like `3> `, as in Flink.
+/// with the subtask's number from 1, like `3> `, as in Flink. It does not wait for checkpoints: a record may come twice after a failure.
 pub struct Print<W> {
     writer: fn() -> W,
     lines: Vec<u8>,

@@ -13,6 +13,9 @@ use thiserror::Error;
 /// A sink with two-phase commit: it creates the writer and the committer of each subtask, and the global committer. Where one of
 /// the committers is not needed, its type is [`NoCommitter`](super::NoCommitter).
 ///
+/// Each process has one sink, which the program's build makes. Its `create_…` methods are called on the tasks' threads, one at a time,
+/// each time that a task starts; an error of theirs fails the task.
+///
 /// A sink for records of every type (`impl<T: Record> Sink<T> for Files`) must not implement `Clone`, else the compiler takes it
 /// for a [`SinkWriter`](super::SinkWriter) that is a sink by itself.
 ///
@@ -174,7 +177,8 @@ pub trait Sink<T>: Send + 'static {
 /// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that was
 /// restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too. The
 /// committables of one checkpoint are committed concurrently, at most 64 at a time; all commits of a checkpoint are done before those
-/// of the next one begin.
+/// of the next one begin. A commit that fails with [`CommitError::Retry`] is repeated, and later checkpoints wait for it; one that fails
+/// with [`CommitError::Failed`] fails the job. Records are processed meanwhile, except after a restore.
 pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
@@ -205,7 +209,8 @@ pub trait Committer<C>: Send + Sync + 'static {
 /// task of its own with parallelism 1. It gets the committables from the writers: if the sink has a [`Committer`] too, the two
 /// commit independently of each other.
 ///
-/// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest.
+/// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest. Errors are those of a
+/// [`Committer`]: `Retry` repeats the whole commit, `Failed` fails the job.
 pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
@@ -269,8 +274,8 @@ impl<C> CommitRequest<C> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommitError {
     /// The commit may succeed later. It is repeated after a pause that doubles each time, from 100 ms to 10 s, at most
-    /// `sink.committer.retries` times (10 by default); then the task fails. Returned by `keep` or `check`, it fails the task at once. The
-    /// restart strategy decides what follows.
+    /// `sink.committer.retries` times (10 by default; with 0 never); then the task fails. Returned by `keep` or `check`, it fails the task
+    /// at once. The restart strategy decides what follows.
     #[error("{0}")]
     Retry(String),
     /// The commit can never succeed: the job fails with this text, and is not restarted. Returned by `keep`, it fails the task as `Retry`

@@ -37,8 +37,8 @@ impl OperatorState for NoWriterState {
     }
 }
 
-/// The type of the [`Committer`] or [`GlobalCommitter`] of a sink that has none: the job then has no such operator, and `commit` is
-/// never called.
+/// The type of the [`Committer`] or [`GlobalCommitter`] of a sink that has none: the job then has no such operator, and neither the
+/// sink's method that would create it nor `commit` is ever called.
 #[derive(Debug, Clone, Copy)]
 pub struct NoCommitter;
 

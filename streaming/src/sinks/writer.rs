@@ -10,7 +10,12 @@ use futures::future::BoxFuture;
 use std::ops::Deref;
 
 /// Writes records in one subtask, on the task's thread. A writer that implements `Clone` is a sink by itself, without a
-/// committer: [`Stream::sink_to`](crate::Stream::sink_to) takes it, and each subtask writes with its own clone.
+/// committer: [`Stream::sink_to`](crate::Stream::sink_to) takes it, and each subtask writes with its own clone, made anew each time that
+/// its task starts.
+///
+/// `open` comes first, then `write` for each record; `flush` before each barrier, and once more at the end of input, after which neither
+/// is called again; `mail` whenever I/O or a timer that the writer asked for is done; `close` last. An error that a method returns fails
+/// the task.
 ///
 /// A writer may write to local files on the task's thread, which is the task's own. What waits for another machine belongs
 /// into [`OperatorContext::spawn_io`]; its result comes to [`SinkWriter::mail`]. Meanwhile [`SinkWriter::is_full`] holds up the
@@ -64,8 +69,9 @@ pub trait SinkWriter<T>: Send + 'static {
     /// # Errors
     /// A returned error fails the task.
     fn write(&mut self, record: T, context: &WriterContext<'_>) -> Result<(), BoxError>;
-    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and once with `_end_of_input` after the
-    /// last record; the next call comes only after [`SinkWriter::is_flushing`] has become false.
+    /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and once with `_end_of_input` true after
+    /// the last record, but not at barriers after that, nor at the end of a job that is stopped without draining, of which the barrier of
+    /// its savepoint is the last. The next call comes only after [`SinkWriter::is_flushing`] has become false.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -80,17 +86,19 @@ pub trait SinkWriter<T>: Send + 'static {
     fn mail(&mut self, _mail: OperatorMail, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns true while the writer takes no more records. It must have asked its context for mail that will change that.
+    /// Returns true while the writer takes no more records: `write` is not called then. It must have asked its context for mail that will
+    /// change that. False by default.
     fn is_full(&self) -> bool {
         false
     }
-    /// Returns true while something is not written that [`SinkWriter::flush`] has begun to write. The barrier waits, and the
-    /// writer must have asked its context for mail.
+    /// Returns true while something is not written that [`SinkWriter::flush`] has begun to write. The barrier, or the end of input, waits,
+    /// and the writer must have asked its context for mail. False by default.
     fn is_flushing(&self) -> bool {
         false
     }
-    /// Releases the writer's resources. Called once when the task is over, whether it finished, failed or was cancelled. What
-    /// was prepared for a commit must stay; what was not will be written again and may be deleted.
+    /// Releases the writer's resources. Called once when the task is over, whether it finished, failed or was cancelled, also if `open` has
+    /// failed, but not if the process is killed. What was prepared for a commit must stay; what was not will be written again and may be
+    /// deleted.
     fn close(&mut self) {}
 }
 
@@ -98,6 +106,11 @@ pub trait SinkWriter<T>: Send + 'static {
 pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
+///
+/// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
+/// committer. Before each barrier come `flush`, `prepare_commit` and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
+/// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint. At the end comes
+/// `close`, after `withdraw` if the JobMaster has cancelled the task.
 ///
 /// A writer of packets of three numbers. Numbers of a packet that is not full at a barrier are its state; files that no checkpoint
 /// holds are deleted by the attempt that takes over:

@@ -14,8 +14,9 @@ use storage::files::{self, OpenRemoteFiles};
 impl Environment {
     /// Creates a stream of a source's records. `name` is the operator's name. `watermarks` gives the records their event times; with
     /// [`WatermarkStrategy::no_watermarks`] they keep those that the source gave them. Each split gets its watermarks from a generator
-    /// of its own; a subtask's watermark is the minimum over its splits that are neither idle nor read to their ends. See [`Source`]
-    /// for an example.
+    /// of its own; a subtask's watermark is the minimum over its splits that are neither idle nor read to their ends. Nothing is read
+    /// before the job starts; a mistake in a built-in source, such as a rate of 0, fails the build, and not this call. See [`Source`] for
+    /// an example.
     pub fn from_source<S, F, G>(
         &self,
         mut source: S,
@@ -84,7 +85,8 @@ impl Environment {
     }
 
     /// Creates a bounded stream of the values of a collection. With n subtasks, subtask i emits the values at the positions i,
-    /// i + n, i + 2n and so on, counted from 0. See [`CollectionSource`].
+    /// i + n, i + 2n and so on, counted from 0. `values` is read to its end by this call, in every process that builds the program, and
+    /// stays in memory; it must give the same values each time. See [`CollectionSource`].
     pub fn from_collection<T: Record>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
         let source = CollectionSource::new(values.into_iter().collect());
         self.source_without_times("collection", source)

@@ -199,10 +199,10 @@ impl Shared {
     }
 }
 
-/// The handle by which an enumerator assigns splits and sends events. It can be cloned, kept, and used from any thread.
-///
-/// Splits must be assigned in the methods of [`SplitEnumerator`] if they must be read exactly once: a split that another thread
-/// assigns while the enumerator's snapshot is being taken may be in the snapshot too, and is then read twice after a restore.
+/// The handle by which an enumerator assigns splits and sends events. It can be cloned, kept, and used from any thread. When the enumerator
+/// has been closed, its calls reach nobody. Splits must be assigned in methods of [`SplitEnumerator`] if they must be read exactly once:
+/// one that another thread assigns while the enumerator's snapshot is being taken may be in the snapshot too, and is then read twice after
+/// a restore.
 pub struct SplitEnumeratorContext<S> {
     shared: Arc<Shared>,
     split: PhantomData<fn(S)>,

@@ -7,13 +7,15 @@ const LONGEST_LINE: usize = 256 << 20;
 /// Smallest size of the buffer in bytes; half of it is the least room that is offered.
 const BLOCK: usize = 256 << 10;
 
-/// The error of [`LineBuffer::room`] and [`LineBuffer::push`]: more than 256 MiB wait for a line end. A source fails its task with it.
+/// The error of [`LineBuffer::room`] and [`LineBuffer::push`]: more than 256 MiB are in the buffer that [`LineBuffer::next_line`] has not
+/// taken. If all whole lines were taken before, as the built-in sources do, a single line is that long. A source fails its task with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;
 
-/// A buffer of bytes that were read and not yet cut into lines at `\n`. It grows as needed, up to 256 MiB for one line, and does
-/// not shrink.
+/// A buffer of bytes that were read and not yet cut into lines at `\n`. It grows as needed and does not shrink. Once more than 256 MiB in
+/// it are not taken, it refuses more. A reader fills it by `room` and `filled`, or by `push`, and takes all whole lines before the next
+/// block.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
@@ -29,7 +31,7 @@ impl LineBuffer {
     /// Returns room for at least 128 KiB of the next block; report with [`LineBuffer::filled`] how much of it was used.
     ///
     /// # Errors
-    /// Returns [`LineTooLong`] if more than 256 MiB wait for a line end.
+    /// Returns [`LineTooLong`] if more than 256 MiB in the buffer, whole lines included, are not taken yet.
     pub fn room(&mut self) -> Result<&mut [u8], LineTooLong> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.filled, 0);
@@ -55,7 +57,8 @@ impl LineBuffer {
     /// Appends a copy of a block of bytes, which may begin and end within a line.
     ///
     /// # Errors
-    /// Returns [`LineTooLong`] if more than 256 MiB wait for a line end; a part of the block may have been appended.
+    /// Returns [`LineTooLong`] once more than 256 MiB in the buffer, whole lines included, are not taken yet; a part of the block may have
+    /// been appended.
     pub fn push(&mut self, mut block: &[u8]) -> Result<(), LineTooLong> {
         while !block.is_empty() {
             let room = self.room()?;

@@ -5,7 +5,8 @@ use crate::operators::BoxError;
 use std::marker::PhantomData;
 
 /// The enumerator type of a source whose readers know what to read without one: from their subtask numbers, or because there
-/// is one subtask only. Such a source has no coordinator.
+/// is one subtask only. Such a source has no coordinator: `create_enumerator` is never called, requests and events of its readers are
+/// dropped, and each reader gets `no_more_splits` at its start.
 ///
 /// ```
 /// use streaming::{

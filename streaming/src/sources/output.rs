@@ -24,6 +24,9 @@ enum Left<T> {
 ///
 /// A reader of splits emits through [`ReaderOutput::split`], so that each split has a watermark generator of its own. Records
 /// emitted without a split count as those of one more split.
+///
+/// No method blocks or returns an error. What the rest of the chain does not take yet is kept in memory, without a bound: a reader must not
+/// emit many more records than it is asked for. An error of the chain fails the task after the reader's call has returned.
 pub struct ReaderOutput<T> {
     out: Collector<T>,
     times: Option<Box<dyn SplitTimes<T>>>,
@@ -333,8 +336,8 @@ impl<'a> ReaderContext<'a> {
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
-    /// Asks that the reader is polled again in `after` (rounded down to whole milliseconds), or earlier. While an earlier timer is
-    /// pending, a later one is ignored: the reader asks again when it is polled.
+    /// Asks that the reader is polled again in `after`, or earlier. While a timer is pending that is due at the same time or earlier, in
+    /// whole milliseconds, the call is ignored: the reader asks again when it is polled. Timers are not in checkpoints.
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);

@@ -101,7 +101,8 @@ impl SequenceSource {
     /// Limits the source to `per_second` numbers a second over all subtasks together. A subtask that was held up for less than a
     /// minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's clock is set back, the
     /// subtask goes on at the rate from then on and makes up for nothing. Numbers come in groups: what has come due in 5 ms (in
-    /// the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if `per_second` is not finite and above 0.
+    /// the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if `per_second` is
+    /// not finite and above 0.
     pub fn with_rate(mut self, per_second: f64) -> Self {
         self.per_second = Some(per_second);
         self
@@ -211,8 +212,8 @@ impl Schedule {
     }
 
     /// Returns how many numbers may be emitted at `now_ms`, and the time to wait if none may, until the next one is due at
-    /// least (1 ms to 60 s). A schedule that the clock has jumped away from begins anew: without that, a clock that is set back by an hour would stop
-    /// the numbers for an hour, and a clock that is set forward by an hour would make an hour's numbers due at once.
+    /// least (1 ms to 60 s). A schedule that the clock has jumped away from begins anew: without that, a clock that is set back by an hour
+    /// would stop the numbers for an hour, and a clock that is set forward by an hour would make an hour's numbers due at once.
     fn allowed(&mut self, now_ms: u64) -> (u64, Duration) {
         let due_ms = self.began_ms.saturating_add(self.next_ms());
         if now_ms < self.seen_ms || now_ms.saturating_sub(due_ms) > LAG_MAX_MS {

@@ -95,8 +95,8 @@ impl<T: FromLine> Source for SocketSource<T> {
 }
 
 /// The reader of a [`SocketSource`]: connects when it is first polled, reads up to 64 KiB at a time beside the task, and ends when the
-/// peer closes the connection. A failed connection or read, and a line that is no record, fail the task with `TaskError::Io`; there is no
-/// time-out and no further try within an attempt.
+/// peer closes the connection. A failed connection or read, a line that is no record, and one longer than 256 MiB fail the task with
+/// `TaskError::Io`; there is no time-out and no further try within an attempt.
 #[derive(Debug)]
 pub struct SocketReader<T> {
     address: String,

@@ -9,8 +9,8 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// Says whether a source ends by itself. A job is bounded if all its sources are: only then may it use `write_text`, and `collect` shows
-/// its results at the end.
+/// Says whether a source ends by itself; [`Source::boundedness`] returns it when the graph is built. A job is bounded if all its sources
+/// are: only then may it use `write_text`, and `collect` shows its results at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
@@ -36,7 +36,9 @@ pub enum ReadProgress {
     /// No input is available: the reader is polled again after an event that it asked its context for (a timer, I/O, splits, an
     /// event of the enumerator), or earlier.
     Waiting,
-    /// All input was read and no split follows: the subtask emits the final watermark and finishes. The reader is not polled again.
+    /// All input was read and no split follows: the subtask emits the final watermark and the end of input, and finishes. In a job with
+    /// periodic checkpoints, with sinks that commit, or with an unbounded source, it first waits for the final checkpoint. The reader is
+    /// not polled again, but `snapshot_state` is still called.
     Ended,
 }
 
@@ -244,6 +246,10 @@ pub trait Source: Send + 'static {
 /// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
 /// and a subtask can get splits that it has not asked for.
 ///
+/// [`Source::create_enumerator`] makes the enumerator; `start` is called next, then `add_reader` for each subtask when its reader has
+/// started, and the other methods as requests, events and checkpoints come; `close` is the last call. An error of `start` fails the job for
+/// good; an error of another method fails the source, and the restart strategy decides what follows.
+///
 /// # Failures
 /// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
 /// complete checkpoint, with all operators that are connected to them. The enumerator is closed; a new one is created with
@@ -302,7 +308,8 @@ pub trait SplitEnumerator: Send + 'static {
         Ok(())
     }
     /// Returns the state from which a restored enumerator continues: the splits not yet assigned, and how much of the input was
-    /// discovered. Called before any subtask takes its snapshot of the checkpoint.
+    /// discovered. Called before any subtask takes its snapshot of the checkpoint. Splits and events that are sent to a reader after this
+    /// call reach it only when it has taken its own snapshot, or the checkpoint has ended.
     ///
     /// # Errors
     /// A returned error fails the checkpoint and the source: the restart strategy decides what follows; where none is configured, the job
@@ -322,7 +329,9 @@ pub trait SplitEnumerator: Send + 'static {
 }
 
 /// Reads splits in one subtask, on the task's thread. After a restore `add_splits` comes first, with the splits of the snapshot (even if
-/// there are none); then, and without a restore at once, `start`, and after it everything else. No method may block: pass work that waits to [`ReaderContext::spawn_io`].
+/// there are none); then, and without a restore at once, `start`, and after it everything else, `close` last. If the subtask had read
+/// everything in the restored checkpoint, `no_more_splits` comes in place of `start`, and the reader is never polled. No method may block:
+/// pass work that waits to [`ReaderContext::spawn_io`]. An error that a method returns fails the task.
 pub trait SourceReader: Send + 'static {
     /// The type of the records that the reader emits.
     type Record: Record;
@@ -338,8 +347,9 @@ pub trait SourceReader: Send + 'static {
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is at most 1,024, and
-    /// less for large records. The result says when the reader is polled again.
+    /// Reads and emits up to about `most` records, and returns within milliseconds; a few more do no harm. `most` is from 1 to 1,024: less
+    /// for large records and slow consumers, and 1 with a buffer timeout of 0. The result says when the reader is polled again. Not called
+    /// while the rest of the chain takes no records.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -403,7 +413,7 @@ pub trait SourceReader: Send + 'static {
         Ok(())
     }
     /// Releases the reader's resources. Called when the task is over, whether it finished, failed or was cancelled, and also if
-    /// [`SourceReader::start`] was never reached; must be harmless when called twice.
+    /// [`SourceReader::start`] was never reached, but not if the process is killed; must be harmless when called twice.
     fn close(&mut self) {}
 }
 

@@ -184,7 +184,7 @@ enum Turn {
 
 /// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none. A file that cannot
 /// be opened or read, a line that is no record and a line longer than 256 MiB fail the task with `TaskError::Io`; a file that has become
-/// shorter or is no file any more fails the job with `TaskError::Input`.
+/// shorter or is no file any more, and a URI of a system for which no client can be made, fail the job with `TaskError::Input`.
 #[derive(Debug)]
 pub struct FileReader<T> {
     splits: VecDeque<FileSplit>,

@@ -101,7 +101,7 @@ pub enum Place<T, F> {
 pub trait Taken<K, V> {
     /// Returns the stored key and its state; the caller may change the state in place.
     fn entry(&mut self) -> (&K, &mut V);
-    /// Removes the key and its state from the backend.
+    /// Removes the key and its state from the backend; a snapshot that is being written keeps them.
     fn remove(self);
 }
 
@@ -149,6 +149,10 @@ impl SnapshotKind {
 }
 
 /// Stores the state of the keys of one operator in one subtask. Only the task's thread calls it. No method may block.
+///
+/// `open` is called first, then the `restore…` methods for what the checkpoint has. For each batch the caller admits and fetches keys,
+/// uses their places and releases them; a backend with `ALWAYS_RESIDENT` needs only `place`. At a barrier the caller begins a snapshot, and
+/// calls `write_snapshot` in slices between batches until it is complete. After an error the task fails and calls nothing more.
 pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// The place of a key that has state.
     type Taken<'a>: Taken<K, V>

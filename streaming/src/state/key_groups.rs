@@ -40,7 +40,7 @@ pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u
     channel as u32
 }
 
-/// A key's hash and key group, which locate its state in a backend.
+/// A key's hash and key group, which locate its state in a backend; [`KeyGroups::address`] makes it. Different keys may have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyAddress {
     /// The 64-bit hash of the key, as [`key_hash`] returns it.

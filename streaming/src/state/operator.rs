@@ -18,7 +18,8 @@ use std::{
 const VERSION: u8 = 1;
 
 /// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by
-/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) uses it.
+/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) and the writer of a sink use it.
+/// After a restore with another parallelism the values of each list are dealt out to the subtasks, and each gets those of all union lists.
 ///
 /// ```
 /// use streaming::state::{ListState, OperatorState, State, UnionListState};
@@ -66,7 +67,8 @@ pub trait OperatorStateField: StateField {
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
-/// The index of a subtask and the number of subtasks: which part of redistributed state the subtask gets.
+/// The index of a subtask and the number of subtasks after a restore: which part of redistributed state the subtask gets. An operator
+/// makes it from its context for [`read_operator_state`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     subtask: usize,

@@ -10,8 +10,8 @@ use super::StateError;
 use crate::types::{CodecError, FlottType, Reader, fingerprint, write_len, write_varint};
 use model::graph::StateDeclaration;
 
-/// The state of one key: a struct whose fields are states. Implemented by `#[derive(State)]`. (The state of a subtask
-/// is an [`OperatorState`](super::OperatorState).)
+/// The state of one key: a struct whose fields are states. Implemented by `#[derive(State)]`; its methods are for operators, backends and
+/// snapshots, and a program has no need to call them. (The state of a subtask is an [`OperatorState`](super::OperatorState).)
 ///
 /// ```
 /// use streaming::state::{ListState, MapState, State};
@@ -48,7 +48,8 @@ pub trait State: Sized + Send + 'static {
     fn declare() -> Vec<StateDeclaration>;
     /// Returns the state of a key that has no state yet: all fields are empty.
     fn empty() -> Self;
-    /// Returns true if every field is empty: the key is then removed and takes no memory.
+    /// Returns true if every field is empty: the operator, which asks after each call of the function for the key, then removes the key,
+    /// so that it takes no memory.
     fn holds_nothing(&self) -> bool;
     /// Appends the rows (encoded entries) of all fields to `rows`; the state is not changed.
     fn write(&self, rows: &mut RowWriter);

@@ -78,9 +78,10 @@ pub(super) fn write_entry<K: Key>(
     rows.finish(out);
 }
 
-/// Restores the snapshots in `bytes`, which follow each other, into a backend: those keys whose groups `groups` owns; other keys are
-/// passed over. A snapshot of changes, which must come after the one that it builds on, replaces and removes keys. `fields` are the fields
-/// that the backend's values have; other fields in a snapshot are dropped. After an error the backend may hold a part of the state.
+/// Restores the snapshots in `bytes`, at least one, which follow each other, into a backend: those keys whose groups `groups` owns; other
+/// keys are passed over. A snapshot of changes, which must come after the one that it builds on, replaces and removes keys. `fields` are
+/// the fields that the backend's values have; other fields in a snapshot are dropped. After an error the backend may hold a part of the
+/// state.
 ///
 /// # Errors
 /// Fails with [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was

@@ -163,7 +163,8 @@ impl<K, V> Table<K, V> {
 
 impl<K: Key, V> Table<K, V> {
     /// Returns the place of a key, occupied or vacant. Must not be used to change entries while a snapshot is being written, which would
-    /// then miss the old values. `same` is called with stored keys whose hashes may be equal and returns true for the wanted one.
+    /// then miss the old values, nor after [`StateBackend::begin_incremental`], because the next snapshot of changes would miss the new
+    /// ones. `same` is called with stored keys whose hashes may be equal and returns true for the wanted one.
     ///
     /// # Errors
     /// Fails with [`StateError::NotOwned`] if this subtask does not own the key's group.
@@ -198,7 +199,7 @@ impl<K: Key, V> Table<K, V> {
     }
 
     /// Removes a key and returns its value; `None` if the key has none or is not owned. Must not be called while a snapshot is being
-    /// written.
+    /// written, nor after [`StateBackend::begin_incremental`], because the next snapshot of changes would still have the key.
     pub fn remove(&mut self, at: KeyAddress, key: &K) -> Option<V> {
         let found = self.part(at).ok()?.find_entry(at.hash, |(stored, _)| stored == key);
         Some(found.ok()?.remove().0.1)

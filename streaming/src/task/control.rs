@@ -19,7 +19,9 @@ use std::{
     time::Duration,
 };
 
-/// Receives the states of all tasks of one program host. The host implements it and reports the states to its TaskManager.
+/// Receives the states of all tasks of one program host. The host implements it and reports the states to its TaskManager. Each task is
+/// reported as DEPLOYING when its handle is made, as INITIALIZING and RUNNING as far as it gets, as CANCELING if it is cancelled, and once,
+/// as the last state, as FINISHED, FAILED or CANCELED. A task that is failed from outside is announced by `stopping` only until then.
 pub trait TaskObserver: Send + Sync {
     /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. RUNNING may be reported
     /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked: the method
@@ -32,7 +34,8 @@ pub trait TaskObserver: Send + Sync {
 }
 
 /// The handle by which other threads see and stop one execution attempt (one try of a subtask): its state, counters and wake-up signal.
-/// Every thread may use it.
+/// Every thread may use it. The host makes it before the task's thread starts, and may keep it after the task's end. User code that does
+/// not return cannot be stopped: the task then stays in its state until the host ends.
 pub struct TaskControl {
     attempt: ExecutionAttemptId,
     name: String,
@@ -113,7 +116,7 @@ impl TaskControl {
     }
     /// Returns true once the task has done all its work and its subtask is closed. Input ports that are dropped from then on close as
     /// finished, so that producers drop what they still send; before, they close as aborted, and producers wait until they are stopped
-    /// too.
+    /// too. The attempt may end as CANCELED or FAILED all the same, if it was stopped meanwhile or the drop of its values panics.
     pub fn has_succeeded(&self) -> bool {
         self.succeeded.load(Ordering::Acquire)
     }
@@ -134,8 +137,8 @@ impl TaskControl {
     }
 
     /// Cancels the task: it becomes CANCELING at once, also if it was failed from outside before, and CANCELED when its code has
-    /// returned. Returns at once; interrupts the running step and reports to the observer. Does nothing if the task has ended or is
-    /// CANCELING already.
+    /// returned, even if the code has done all its work by then. Returns at once; interrupts the running step, and calls the observer's
+    /// `changed` and, the first time that the task is stopped, its `stopping`. Does nothing if the task has ended or is CANCELING already.
     pub fn cancel(self: &Arc<Self>) {
         {
             let mut state = lock(&self.state);
@@ -150,7 +153,8 @@ impl TaskControl {
 
     /// Cancels the task as [`TaskControl::cancel`] does, because its JobMaster asked for it. The JobMaster cancels the tasks that work
     /// with this one too, and no longer acts on their failures. Only after this call does the subtask get
-    /// [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of.
+    /// [`Mail::Cancel`](crate::Mail::Cancel) before it is disposed of; that holds also for a task that was CANCELING or failed before the
+    /// call, as long as it has not been disposed of.
     pub fn cancel_by_job_master(self: &Arc<Self>) {
         self.cancelled_by_job_master.store(true, Ordering::Release);
         self.cancel();
@@ -162,8 +166,9 @@ impl TaskControl {
     }
 
     /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end. Returns at once; interrupts the running step. The task's state stays what it is, and none is
-    /// reported, until its code has returned. Does nothing if the task has ended, is CANCELING, or was failed before.
+    /// if it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
+    /// calls the observer's `stopping`. The task's state stays what it is, and none is reported, until its code has returned. Does nothing
+    /// if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -268,7 +273,8 @@ impl TaskControl {
 }
 
 /// Returns the cause with which a task that ended with `error` is reported as FAILED, to users and to the restart strategy. Its kind is
-/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text.
+/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text, without the task's name. It is fatal, so that
+/// the job is not restarted, if [`TaskError::is_recoverable`] is false.
 pub fn failure_of(error: &TaskError) -> FailureCause {
     // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {

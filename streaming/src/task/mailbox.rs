@@ -21,7 +21,8 @@ pub const MAIL_MAX: usize = 1024;
 pub const UPCALLS_MAX: usize = 4096;
 
 /// The queue of one task's mail: triggers, notifications, replies of its host and timers, which the task takes between two steps. Every
-/// thread may post; only the task's own thread takes.
+/// thread may post; only the task's own thread takes. [`Mailbox::post`] refuses mail while 1,024 mails wait; replies and timers are always
+/// taken. What is left when the task ends is dropped with the mailbox.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     signal: TaskSignal,
@@ -54,7 +55,8 @@ impl Mailbox {
         Self { signal, ..Self::default() }
     }
 
-    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks.
+    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task. Never blocks. Returns before the mail is taken;
+    /// after the task's end nobody takes it.
     ///
     /// # Errors
     /// Fails with [`MailboxFull`] if [`MAIL_MAX`] (1,024) mails wait already; the mail is dropped.

@@ -18,7 +18,8 @@ thread_local! {
 /// previous hook, so that panics are still printed. An abort, such as that of a stack overflow, cannot be caught.
 ///
 /// # Errors
-/// Returns the panic's message and place, as `message (at file:line:column)`. A long message is cut, see [`model::shortened`].
+/// Returns the panic's message and place, as `message (at file:line:column)`. A long message is cut, see [`model::shortened`]. For a panic
+/// with a value that is not text, the message says so.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// The signal that wakes one task's thread and interrupts its steps. Clones share the signal; raising it twice costs little. Every thread
-/// may raise it; only the bound one waits.
+/// The signal that wakes one task's thread and interrupts its steps. Clones share the signal; raising it twice costs little, and counts
+/// once: it stays raised until the bound thread waits. Every thread may raise it; only the bound one waits.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSignal(Arc<Inner>);
 

@@ -19,11 +19,13 @@ use std::{
 use tokio::{runtime::Handle, task::AbortHandle};
 
 /// Carries what the tasks of a program host send: events to the coordinators of their operators, and snapshots to the checkpoint storage
-/// and the JobMaster. The host implements it, [`Upcalls`] calls it. No method blocks.
+/// and the JobMaster. The host implements it for all of its tasks, [`Upcalls`] calls it. No method blocks. For each attempt and checkpoint
+/// `store_chunk` may come any number of times, then `acknowledge` or `give_up`; `ended` is the last call for an attempt.
 pub trait OperatorEvents: Send + Sync {
     /// Returns a future that sends an event to an operator's coordinator, which must get it once at most: an event that may have arrived
-    /// is not sent again. Its result is the answer, or the reason, as text, why there is none. A task's next event is sent only after this
-    /// future has completed, so that events arrive in order.
+    /// is not sent again, unless the coordinator was unavailable for it. Its result is the answer, or the reason, as text, why there is
+    /// none; the host gives up after 120 s. A task's next event is sent only after this future has completed, so that events arrive in
+    /// order. The future is dropped unfinished if the task ends.
     fn send(
         &self,
         from: ExecutionAttemptId,

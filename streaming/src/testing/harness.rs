@@ -106,8 +106,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
-    /// Sets the number of the execution attempt, from 0, which is 0 by default. An attempt that is restored after a failure has a
-    /// greater number than the one that failed.
+    /// Sets the number of the execution attempt, from 0, which is 0 by default. In a job an attempt that is restored after a failure has a
+    /// greater number than the one that failed, unless a new JobMaster starts it: that one begins with 0 again.
     pub fn attempt(self, attempt: u32) -> Self {
         Self { attempt, ..self }
     }
@@ -297,9 +297,10 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }
-    /// Passes in the barrier of a checkpoint and returns the operator's encoded state, for [`HarnessBuilder::restore`]; empty if
-    /// the operator has none. `last` marks the job's final checkpoint, which comes after [`OperatorHarness::end_of_input`]. Where the
-    /// operator waits for a timer, such as that of a repeated commit, the clock moves to it. The operator is not notified.
+    /// Passes in the barrier of a checkpoint and returns the operator's encoded state, for [`HarnessBuilder::restore`]; empty if the
+    /// operator has none. Numbers of checkpoints must ascend, which is not checked. `last` marks the job's final checkpoint, which comes
+    /// after [`OperatorHarness::end_of_input`]. Where the operator waits for a timer, such as that of a repeated commit, the clock moves to
+    /// it. The operator is not notified.
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
@@ -321,11 +322,12 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         let snapshots = self.shared.take_snapshots(barrier.checkpoint);
         Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
-    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it. A commit that
-    /// fails and is to be repeated waits for the clock: see [`OperatorHarness::is_committing`].
+    /// Tells the operator that a checkpoint is complete in the whole job, so that it commits what it has prepared for it and for earlier
+    /// ones. A commit that fails and is to be repeated waits for the clock: see [`OperatorHarness::is_committing`].
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail: [`TaskError::Output`] if a commit can never succeed.
+    /// Returns the error with which the operator's task would fail: [`TaskError::Output`] if a commit can never succeed,
+    /// [`TaskError::Io`] if it has not succeeded after `sink.committer.retries` (10 by default) repetitions.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.link.notify_complete(checkpoint)?;
         self.work_off()

@@ -64,7 +64,8 @@ where
     KeyedTest::new(ByValue::new(key))
 }
 
-/// The test of a keyed stream before its operator is chosen; made by [`key_by`] and [`key_by_value`].
+/// The test of a keyed stream before its operator is chosen; made by [`key_by`] and [`key_by_value`]. A method chooses the operator and
+/// returns a [`HarnessBuilder`], whose `open` begins the test; several tests can be made of one value.
 ///
 /// ```
 /// use streaming::{
@@ -197,7 +198,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     }
 }
 
-/// The test of windows before their computation is chosen; made by [`KeyedTest::window`].
+/// The test of windows before their computation is chosen; made by [`KeyedTest::window`], [`KeyedTest::count_window`] and
+/// [`KeyedTest::count_window_sliding`]. A method chooses the computation and returns a [`HarnessBuilder`], whose `open` begins the test.
 ///
 /// ```
 /// use std::time::Duration;
@@ -261,7 +263,8 @@ impl<T, S, W: EventTimeAssigner> WindowedTest<T, S, W> {
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
-    /// Sends records that come too late to a side output instead of dropping them; [`HarnessBuilder::side_output`] keeps its records.
+    /// Sends records that come too late to a side output instead of dropping and counting them. [`HarnessBuilder::side_output`] with the
+    /// same tag keeps them for the test; without it they are dropped, and not counted either.
     pub fn side_output_late_data(self, tag: &OutputTag<T>) -> Self {
         Self { lateness: self.lateness.with_output(*tag), ..self }
     }

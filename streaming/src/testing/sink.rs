@@ -87,8 +87,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     pub fn subtasks(self, parallelism: u32) -> Self {
         Self { parallelism: parallelism.max(1), ..self }
     }
-    /// Sets the number of the execution attempt of all subtasks, from 0; 0 by default. An attempt that is restored after a failure
-    /// has a greater number than the one that failed.
+    /// Sets the number of the execution attempt of all subtasks, from 0; 0 by default. In a job an attempt that is restored after a failure
+    /// has a greater number than the one that failed, unless a new JobMaster starts it: that one begins with 0 again.
     pub fn attempt(self, attempt: u32) -> Self {
         Self { attempt, ..self }
     }
@@ -97,12 +97,13 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
     pub fn job(self, job: u128) -> Self {
         Self { job: JobId(job), ..self }
     }
-    /// Sets an option of the job, which the operators' contexts return.
+    /// Sets an option of the job, which the contexts of all operators of the sink return; the last call for a key counts.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Restores the sink from what [`SinkHarness::barrier`] or [`SinkHarness::savepoint`] returned, with any number of subtasks.
+    /// Restores the sink in [`SinkHarnessBuilder::open`] from what [`SinkHarness::barrier`] or [`SinkHarness::savepoint`] returned, with
+    /// any number of subtasks; the last call counts. Without this call the sink begins without state.
     pub fn restore(self, restore: SinkSnapshot) -> Self {
         Self { restore, ..self }
     }
@@ -151,8 +152,10 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
 /// The opened test of one of a sink's committers.
 type CommitterHarness<T, S, Op> = OperatorHarness<Prepared<<S as Sink<T>>::Committable>, Op>;
 
-/// The opened test of a sink; made by [`SinkHarnessBuilder::open`]. Everything that is passed in is processed before the call returns,
-/// and what the writers emit goes to the committers at once. After an error the test must not be used again.
+/// The opened test of a sink: its writers, one per subtask, their committers and the global committer, as far as the sink has them; made by
+/// [`SinkHarnessBuilder::open`]. Everything that is passed in is processed before the call returns, and what the writers emit goes to the
+/// committers at once. Each operator has a clock of its own. A test that is only dropped closes and commits nothing. After an error the
+/// test must not be used again.
 pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     writers: Vec<OperatorHarness<T, SinkWriterOperator<T, S>>>,
     committers: Vec<CommitterHarness<T, S, CommitterOf<T, S>>>,
@@ -179,8 +182,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         writer.push_at(record, timestamp)?;
         self.pass_on()
     }
-    /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way. Clocks begin at 0 and
-    /// never go back.
+    /// Moves the clock of all subtasks to `ms` milliseconds since 1970, and fires each timer that is due on the way: first those of the
+    /// writers, then those of the committers. Clocks begin at 0 and never go back: one that is past `ms` already stays where it is.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
@@ -238,11 +241,12 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         }
         Ok(snapshot)
     }
-    /// Tells the sink that a checkpoint is complete, and waits for the commits: where one is to be repeated, the clock of its committer
-    /// moves, and not those of the writers.
+    /// Tells the sink, writers first, that a checkpoint is complete, and returns when what it and earlier ones have released is committed:
+    /// where one is to be repeated, the clock of its committer moves, and not those of the writers.
     ///
     /// # Errors
-    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
+    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed,
+    /// [`TaskError::Io`] if it has not succeeded after `sink.committer.retries` (10 by default) repetitions.
     pub fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.writers.iter_mut().try_for_each(|writer| writer.notify_complete(checkpoint))?;
         for committer in &mut self.committers {

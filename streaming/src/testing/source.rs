@@ -26,8 +26,8 @@ use std::{
 /// Records that one poll of the reader may emit.
 const BUDGET: usize = 1_024;
 
-/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with the
-/// enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
+/// Prepares the test of a source: one subtask's reader and the enumerator, without a generator of watermarks. No other subtask registers
+/// with the enumerator. Nothing is opened before [`SourceHarnessBuilder::open`]. [`Source`] has an example.
 pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
     SourceHarnessBuilder {
         source,
@@ -38,8 +38,9 @@ pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps,
     }
 }
 
-/// The test of a source before it is opened: strategy for watermarks, number of the subtask, options and snapshot to restore; made
-/// by [`source`].
+/// The test of a source before it is opened: strategy for watermarks, number of the subtask, options and snapshot to restore; made by
+/// [`source`]. By default the reader is the only subtask, the job has no options and nothing is restored. The clock begins at 0, and the
+/// folder for temporary files is the empty path, so that files are in the working directory.
 pub struct SourceHarnessBuilder<S: Source, F, G> {
     source: S,
     watermarks: WatermarkStrategy<S::Record, F, G>,
@@ -71,11 +72,12 @@ where
         let Self { source, place, options, restore, .. } = self;
         SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
     }
-    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one.
+    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one. `subtask` must
+    /// be less than `of`, which is not checked; the readers of the other subtasks do not exist.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
-    /// Sets an option of the job, which the source's contexts return.
+    /// Sets an option of the job, which the contexts of reader and enumerator return; the last call for a key counts.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
@@ -86,7 +88,8 @@ where
         Self { restore: Some(snapshot), ..self }
     }
 
-    /// Starts the enumerator, then opens the reader, which registers with it; reads no record.
+    /// Starts the enumerator, then opens the reader, which registers with it unless it is a [`NoEnumerator`](crate::sources::NoEnumerator);
+    /// reads no record.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator, for example when its input is absent.
@@ -139,7 +142,9 @@ where
 }
 
 /// The opened test of a source: one reader and the enumerator, between which messages are passed on at once; made by
-/// [`SourceHarnessBuilder::open`].
+/// [`SourceHarnessBuilder::open`]. Nothing is read but in [`SourceHarness::poll`] and [`SourceHarness::run`], and the clock moves only in
+/// [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is done, I/O of the reader included. After an error the
+/// test must not be used again.
 ///
 /// ```
 /// use std::time::Duration;
@@ -188,8 +193,8 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or was sent something by
-    /// the enumerator.
+    /// Polls the reader once, for at most 1,024 records. Returns true if the reader has more to read at once, or got an answer of the
+    /// enumerator or the result of its I/O after it had read; false if it has ended or waits for the enumerator or a timer.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.
@@ -223,7 +228,8 @@ impl<S: Source> SourceHarness<S> {
     pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
         self.output.take_records()
     }
-    /// Returns the subtask's newest watermark, in milliseconds since 1970; `None` before the first one.
+    /// Returns the newest watermark that the subtask has emitted, in milliseconds since 1970; `None` before the first one, `i64::MAX` once
+    /// the reader has ended.
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
@@ -231,8 +237,8 @@ impl<S: Source> SourceHarness<S> {
     pub fn is_idle(&self) -> bool {
         self.output.is_idle()
     }
-    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way. The clock begins at 0 and
-    /// never goes back. The reader is not polled.
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way, with the clock at its time. The clock
+    /// begins at 0 and never goes back: an `ms` in the past does nothing. The reader is not polled.
     ///
     /// # Errors
     /// Returns the error of the reader or, as [`TaskError::Coordinator`], that of the enumerator.

@@ -3,8 +3,9 @@
 use super::activity::look_interval;
 use std::{marker::PhantomData, time::Duration};
 
-/// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one. A generator is in no
-/// checkpoint: after a restore a fresh clone begins, and what it returns counts once it is greater than the restored watermark.
+/// Generates the watermarks of a stream: `on_event` is called for each record, `on_periodic` after each batch and, if `PERIODIC` is true,
+/// at intervals. Each subtask has a generator of its own; in a source each split has one. A generator is in no checkpoint: after a restore
+/// a fresh clone begins, and what it returns counts once it is greater than the restored watermark.
 ///
 /// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks the promise
 /// is late. A watermark is emitted only if it is greater than the last one, and after the batch of the record that it was generated
@@ -93,8 +94,8 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
     }
 }
 
-/// Finds the event time of a record. Every closure from a record to milliseconds since 1970 is a timestamp assigner. Another
-/// one is passed to [`WatermarkStrategy::with_timestamp_assigner`].
+/// Finds the event time of a record. Each subtask works on its own clone. Every closure from a record to milliseconds since 1970 is a
+/// timestamp assigner. Another one is passed to [`WatermarkStrategy::with_timestamp_assigner`].
 ///
 /// ```
 /// use streaming::{
@@ -107,8 +108,9 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
 /// assert_eq!(TimestampAssigner::<i64>::timestamp(&mut SourceTimestamps, &7, 9), 9);
 /// ```
 pub trait TimestampAssigner<T>: Clone + Send + 'static {
-    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already from its source,
-    /// or [`NO_TIME`](crate::batch::NO_TIME). A result of `NO_TIME` leaves the record without an event time.
+    /// Returns the event time of a record, in milliseconds since 1970. Called once for each record, before the generator gets it. `given`
+    /// is the time that the record has already from its source, or [`NO_TIME`](crate::batch::NO_TIME). A result of `NO_TIME` leaves the
+    /// record without an event time.
     fn timestamp(&mut self, record: &T, given: i64) -> i64;
 }
 

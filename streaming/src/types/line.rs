@@ -4,7 +4,7 @@ use super::Record;
 use std::io::Write;
 
 /// A record that can be written as one line of text, as the sinks of text files and of printed results do. The parts of a tuple are
-/// separated by tabs, bytes are written as they are, and `None` is an empty text.
+/// separated by tabs, bytes are written as they are, `None` is an empty text, and numbers, `bool` and `char` are as `Display` shows them.
 ///
 /// ```
 /// use streaming::types::ToLine;
@@ -91,7 +91,7 @@ tuples! {
 }
 
 /// A type of record that the sources of text lines can produce, one record from each line. Implemented for `Vec<u8>` (the line's bytes)
-/// and `String` (its text, which must be UTF-8).
+/// and `String` (its text, which must be UTF-8); the constructors of the built-in sources are for these two types only.
 pub trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///

@@ -96,7 +96,8 @@ pub enum CodecError {
 }
 
 /// A type whose values can be encoded: values of state, and with `Clone` records and keys. Derive it; a type of another crate that
-/// has serde's traits is wrapped in [`Serde`]. [`KeyPart`] has an example of an implementation by hand.
+/// has serde's traits is wrapped in [`Serde`]. [`KeyPart`] has an example of an implementation by hand: it gives `type_name`, `describe`,
+/// `encode`, `decode`, `hash_key` and, for a type with memory on the heap, `weight`.
 ///
 /// Laws, which property tests check for the types of this crate: decoding an encoded value returns an equal one and consumes
 /// exactly its bytes; a value's hash and bytes are the same in every process, on every machine and in every version of this

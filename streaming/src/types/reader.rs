@@ -2,7 +2,8 @@
 
 use super::CodecError;
 
-/// A cursor over encoded bytes, which may be corrupt. Reading beyond the end fails with [`CodecError::Truncated`] and never panics.
+/// A cursor over encoded bytes, which may be corrupt. Reading beyond the end fails with [`CodecError::Truncated`] and never panics. After a
+/// failure of `take`, `array` or `byte` nothing is consumed; after another one a part of the value may be.
 ///
 /// ```
 /// use streaming::types::{

@@ -16,7 +16,8 @@ pub struct Ask {
     message: SaslMessage,
 }
 
-/// The outcome of an [`Ask`], to be given to [`Connection::resume`].
+/// The outcome of an [`Ask`], made by [`Ask::run`], to be given to [`Connection::resume`] of the connection that gave the [`Ask`] out. If
+/// it is dropped, that connection never gets ready, and ends with the setup timeout.
 #[derive(Debug)]
 pub struct Answered {
     negotiation: Box<Negotiation>,

@@ -36,15 +36,15 @@ impl YarnClient {
         Ok((id, response.maximum_capability.unwrap_or_default()))
     }
 
-    /// Submits an application under the id in `context`, and waits until the scheduler has accepted it; submits it
-    /// again if a ResourceManager lost it before writing it down. The whole wait has no bound:
-    /// [`with_deadline`](Self::with_deadline) bounds each call, and [`tokio::time::timeout`] the whole, after which the
-    /// application may have been submitted or not.
+    /// Submits an application under the id in `context`, and waits until the scheduler has accepted it, or it runs or has finished already;
+    /// submits it again if a ResourceManager lost it before writing it down. The whole wait has no bound:
+    /// [`with_deadline`](Self::with_deadline) bounds each call, and [`tokio::time::timeout`] the whole, after which the application may
+    /// have been submitted or not. A second call for an application that was submitted changes nothing.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Ended`] and the reason if the application was refused or killed; `YarnError::Incomplete`
-    /// if `context` has no id; `YarnError::Call` if no ResourceManager answers after all tries, or for its exception:
-    /// then the application may have been submitted or not.
+    /// Fails with [`YarnError::Ended`] and the reason if the application failed or was refused or killed; `YarnError::Incomplete` if
+    /// `context` has no id, or for an answer without a report; `YarnError::Call` if no ResourceManager answers after all tries, or for its
+    /// exception: then the application may have been submitted or not.
     pub async fn submit(
         &self,
         context: ApplicationSubmissionContext,
@@ -110,13 +110,13 @@ impl YarnClient {
         Watch { client: self.clone(), id, last: None, since: Instant::now() }
     }
 
-    /// Kills an application and waits until it is dead, asking again and again without a bound:
-    /// [`tokio::time::timeout`] bounds the whole, [`with_deadline`](Self::with_deadline) each call. Succeeds for one
-    /// that has ended before. `diagnostics` is the reason, shown in the application's report.
+    /// Kills an application and waits until it is dead, asking again and again without a bound: [`tokio::time::timeout`] bounds the whole,
+    /// [`with_deadline`](Self::with_deadline) each call. Succeeds, and changes nothing, for one that has ended before. `diagnostics` is the
+    /// reason, shown in the application's report; `None`: YARN's own words.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries (the application may be killed all the same), or for its
+    /// exception, for example because the user may not do this or there is no such application.
     pub async fn kill(
         &self,
         id: ApplicationId,
@@ -137,8 +137,9 @@ impl YarnClient {
     /// Moves an application with its containers to another queue, named by the leaf's name or full path. Returns once it is moved.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this, or the queue does not exist or has no room; then nothing has moved.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries (it may have been moved then), or for its exception, for
+    /// example because the user may not do this, the application has ended, or the queue does not exist or has no room; then nothing has
+    /// moved.
     pub async fn move_to_queue(&self, id: ApplicationId, queue: &str) -> Result<(), YarnError> {
         let request = MoveApplicationAcrossQueuesRequest {
             application_id: id,
@@ -218,14 +219,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next report with another state, attempt or diagnostics than the one before; the first call returns
-    /// the present report. Asks the ResourceManager every 10 ms at first, less often the longer nothing changes, at
-    /// last every 250 ms; while the application runs, every second. Returns `None` after the report of the
-    /// application's end.
+    /// Waits for the next report with another state, attempt or diagnostics than the one before; the first call returns the present report.
+    /// Asks the ResourceManager every 10 ms at first, less often the longer nothing changes, at last every 250 ms; while the application
+    /// runs, every second. Returns `None` after the report of the application's end. The future may be dropped and the call made again.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The call can
-    /// be made again then.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, such as one that has forgotten the
+    /// application; `YarnError::Incomplete` for an answer without a report. The call can be made again then.
     pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
         loop {
             match self.last.as_ref().map(ApplicationReport::state) {

@@ -67,10 +67,11 @@ impl YarnClient {
 
     /// Has the ResourceManager end an attempt as failed, with its containers unless the application keeps them across attempts. YARN starts
     /// another attempt if the application may have one. Returns once the ResourceManager has taken the request; the attempt may end later.
+    /// If the application has ended, nothing happens, and the call succeeds.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
-    /// not do this.
+    /// not do this or there is no such attempt.
     pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
         let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
         let _: FailApplicationAttemptResponse =
@@ -78,12 +79,12 @@ impl YarnClient {
         Ok(())
     }
 
-    /// Has the ResourceManager send a signal to a container's program, by way of its node's next heartbeat. Success
-    /// does not say that the signal was delivered.
+    /// Has the ResourceManager send a signal to a container's program, by way of its node's next heartbeat. Success does not say that the
+    /// signal was delivered.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the container is unknown or has ended.
     pub async fn signal(
         &self,
         id: ContainerId,

@@ -20,8 +20,9 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client of a cluster's ResourceManager, by which users submit and watch applications and look at queues and nodes.
-/// Clones share connections.
+/// A client of a cluster's ResourceManager, by which users submit, watch and end applications, look at queues and nodes, and get delegation
+/// tokens. Each call goes to the active ResourceManager and is tried again as the configuration says, for 15 minutes by default. The client
+/// has the login's tokens of the time when it was made; it keeps nothing of what it asked. Clones share connections.
 ///
 /// ```no_run
 /// use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};

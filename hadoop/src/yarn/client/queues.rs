@@ -44,13 +44,13 @@ impl YarnClient {
         Ok(leaves)
     }
 
-    /// Returns the leaf queue that has this short name or full path, if it takes applications. A full path goes before
-    /// a name.
+    /// Returns the leaf queue that has this short name or full path, if it takes applications. A full path goes before a name. Asks for the
+    /// whole tree of queues; whether this user may submit there is not checked.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Queue`], which lists the leaves, if there is none; [`YarnError::QueueAmbiguous`] if the
-    /// name fits several; [`YarnError::QueueStopped`] if it is not running; `YarnError::Call` if no ResourceManager
-    /// answers after all tries, or for its exception.
+    /// Fails with [`YarnError::Queue`], which lists the leaves, if there is none; [`YarnError::QueueAmbiguous`] if the name fits several;
+    /// [`YarnError::QueueStopped`] if it is not running; `YarnError::Call` if no ResourceManager answers after all tries, or for its
+    /// exception; `YarnError::Incomplete` for an answer without the queue `root`.
     pub async fn check_queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
         let leaves = self.leaf_queues().await?;
         let is_meant = |path: &str| path == name || path.rsplit('.').next() == Some(name);

@@ -37,12 +37,12 @@ impl YarnClient {
         Ok(services.join(","))
     }
 
-    /// Renews a delegation token at the ResourceManager, which only its renewer may do. Returns its new expiry in
-    /// milliseconds since 1970.
+    /// Renews a delegation token at the ResourceManager, which only its renewer may do. Returns its new expiry in milliseconds since 1970,
+    /// at most the end that was set when the token was issued. The token itself stays the same.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn renew_delegation_token(&self, token: &Token) -> Result<u64, YarnError> {
         let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
         let response: RenewDelegationTokenResponse =
@@ -50,11 +50,11 @@ impl YarnClient {
         Ok(response.new_expiry_time)
     }
 
-    /// Cancels a delegation token at the ResourceManager; nobody can use it afterwards.
+    /// Cancels a delegation token at the ResourceManager; nobody can use it afterwards. Its owner and its renewer may do this.
     ///
     /// # Errors
-    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example because the user may
+    /// not do this, or the token is cancelled or expired already.
     pub async fn cancel_delegation_token(&self, token: &Token) -> Result<(), YarnError> {
         let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
         let _: CancelDelegationTokenResponse = self.call("cancelDelegationToken", &request).await?;

@@ -84,8 +84,9 @@ pub struct Finish {
     pub tracking_url: String,
 }
 
-/// Receives the ResourceManager's events for an [`AmRmClient`], in order; made by [`AmRmClient::register`] and not cloneable. After an
-/// error nothing comes: the heartbeats have stopped. If it is dropped, they stop at the next event.
+/// Receives the ResourceManager's events for an [`AmRmClient`], in order; made by [`AmRmClient::register`] and not cloneable. It holds at
+/// most [`AmRmOptions::events`] that nobody has taken; then the heartbeats stop. After an error nothing comes: the heartbeats have stopped.
+/// If it is dropped, they stop at the next event.
 #[derive(Debug)]
 pub struct AmRmEvents {
     events: mpsc::Receiver<Result<MasterEvent, YarnError>>,
@@ -189,20 +190,19 @@ impl AmRmClient {
         Ok(id)
     }
 
-    /// Changes the number of containers of a request that are still wanted (cut to `i32::MAX`), with the next heartbeat,
-    /// which it brings forward; 0 takes the request back. Containers that were granted are not counted. Returns false,
-    /// without a change, if the request is not open any more: all were granted, or it was taken back or refused.
+    /// Changes the number of containers of a request that are still wanted (cut to `i32::MAX`), with the next heartbeat, which it brings
+    /// forward; 0 takes the request back. Containers that were granted are not counted. Returns false, without a change, if the request is
+    /// not open any more: all were granted, it was refused, or a heartbeat that took it back was answered.
     pub fn set_count(&self, id: RequestId, count: u32) -> bool {
         let open = self.master().set_count(id, count);
         self.shared.changed.notify_one();
         open
     }
 
-    /// Gives a container back with the next heartbeat, which it brings forward; the container is stopped if it runs,
-    /// and its end comes as [`MasterEvent::Completed`]. The release is repeated until a ResourceManager has answered,
-    /// also a restarted one. A container that its node has accepted and not begun to start may miss its end and live
-    /// until its application ends: where that matters, wait until the node's `getContainerStatuses` calls the container
-    /// running.
+    /// Gives a container back with the next heartbeat, which it brings forward; returns before that. The container is stopped if it runs,
+    /// and its end comes as [`MasterEvent::Completed`]. The release is repeated until a ResourceManager has answered, also a restarted one;
+    /// a second call changes nothing. A container that its node has accepted and not begun to start may miss its end and live until its
+    /// application ends: where that matters, wait until the node's `getContainerStatuses` calls the container running.
     pub fn release(&self, id: ContainerId) {
         self.master().release(id);
         self.shared.changed.notify_one();
@@ -229,8 +229,8 @@ impl AmRmClient {
         self.master().set_progress(progress);
     }
 
-    /// Returns the NMToken with which to call this node about containers; `None` before the first container there was
-    /// granted.
+    /// Returns the newest NMToken with which to call this node about containers; `None` before the first container there was granted or
+    /// recovered.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<Token> {
         self.master().nm_token(node).cloned()

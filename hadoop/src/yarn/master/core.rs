@@ -36,9 +36,9 @@ struct Open {
     suspect: bool,
 }
 
-/// An ApplicationMaster's requests and containers as a state machine, without sockets and time: see
-/// [`AmRmClient`](super::AmRmClient) for one that sends heartbeats. Methods only change this state; the next allocation
-/// ([`Master::allocate`]) tells the ResourceManager.
+/// An ApplicationMaster's requests and containers as a state machine, without sockets and time: see [`AmRmClient`](super::AmRmClient) for
+/// one that sends heartbeats. Methods only change this state; the next allocation ([`Master::allocate`]) tells the ResourceManager, and its
+/// answer goes to [`Master::allocated`], which returns the events. The caller registers first ([`Master::registered`]).
 #[derive(Debug, Default)]
 pub struct Master {
     requests: BTreeMap<RequestId, Open>,
@@ -85,9 +85,9 @@ impl Master {
         Ok(id)
     }
 
-    /// Changes the number of containers of a request that are still wanted, at most `i32::MAX`; 0 takes the request
-    /// back. Containers that were granted are not counted. Returns false, without a change, if the request is not open
-    /// any more.
+    /// Changes the number of containers of a request that are still wanted, at most `i32::MAX`; 0 takes the request back. Containers that
+    /// were granted are not counted. Returns false, without a change, if the request is not open any more; one that was taken back stays
+    /// open until an allocation that says so is answered.
     pub fn set_count(&mut self, id: RequestId, count: u32) -> bool {
         let Some(open) = self.requests.get_mut(&id) else { return false };
         open.unsaid |= open.ask.count != count;
@@ -95,7 +95,7 @@ impl Master {
         true
     }
 
-    /// Returns the number of containers of a request that are still wanted; 0 for an unknown request.
+    /// Returns the number of containers of a request that are still wanted; 0 for one that is not open, or was never made.
     #[must_use]
     pub fn wanted(&self, id: RequestId) -> u32 {
         self.requests.get(&id).map_or(0, |open| open.ask.count)
@@ -138,8 +138,8 @@ impl Master {
         self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
     }
 
-    /// Returns the NMToken with which to call this node about containers; `None` before the first container there was
-    /// granted.
+    /// Returns the newest NMToken with which to call this node about containers; `None` before the first container there was granted or
+    /// recovered.
     #[must_use]
     pub fn nm_token(&self, node: &NodeId) -> Option<&Token> {
         self.nm_tokens.get(node)
@@ -151,8 +151,8 @@ impl Master {
         self.containers.values()
     }
 
-    /// Returns the resources that the scheduler says the application could still get, by the last response; empty
-    /// before the first.
+    /// Returns the resources that the scheduler says the application could still get, by the last response; empty before the first, and if
+    /// that response does not say it.
     #[must_use]
     pub fn headroom(&self) -> &Resource {
         &self.headroom
@@ -165,7 +165,7 @@ impl Master {
         &self.maximum
     }
 
-    /// Returns the number of the cluster's nodes that take containers, by the last response; 0 before the first.
+    /// Returns the number of the cluster's nodes that take containers, by the last response that says it; 0 before the first.
     #[must_use]
     pub fn nodes(&self) -> i32 {
         self.nodes

@@ -18,12 +18,14 @@ use super::messages::{
 };
 use crate::tokens::Token;
 
-/// Names a request for containers, counted from 0 within one [`AmRmClient`] or [`Master`]: `AmRmClient::request` returns it,
-/// and each container that is granted for the request comes with it (YARN's `allocation_request_id`).
+/// Names a request for containers, counted from 0 within one [`AmRmClient`] or [`Master`] and never used again there; a later attempt of
+/// the application counts from 0 again. `AmRmClient::request` returns it, and each container that is granted for the request comes with it
+/// (YARN's `allocation_request_id`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub i64);
 
-/// The place in the cluster at which the containers of a request are wanted.
+/// The place in the cluster at which the containers of a request are wanted; the default is anywhere. Names of hosts and racks are YARN's
+/// own and not checked: with `OnHost` and `OnRack`, a request for a place that does not exist waits for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Place {
     /// On any node of the cluster.
@@ -47,10 +49,11 @@ pub enum Place {
     OnRack(String),
 }
 
-/// A request for containers of one size, for [`AmRmClient::request`].
+/// A request for containers of one size, for [`AmRmClient::request`] or [`Master::request`]: how many, how large, where, and how urgent.
+/// Only the count is checked before it is sent; the ResourceManager may refuse the request later ([`MasterEvent::Refused`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// Number of containers that are wanted.
+    /// Number of containers that are wanted, at most `i32::MAX`; 0 asks for none yet.
     pub count: u32,
     /// Memory, cores and further resources of each container.
     pub capability: Resource,
@@ -71,7 +74,9 @@ impl Ask {
     }
 }
 
-/// An event from the ResourceManager, in the order in which [`AmRmEvents`] gives them out.
+/// An event from the ResourceManager, in the order in which [`AmRmEvents`] gives them out (or [`Master::registered`] and
+/// [`Master::allocated`] return them): `Registered` first (unless its answer was lost) and after each restart of the ResourceManager, then
+/// what happens to requests, containers and nodes; nothing after `Shutdown`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MasterEvent {
@@ -86,9 +91,11 @@ pub enum MasterEvent {
         /// The granted container, with the token that starts it.
         container: Box<Container>,
     },
-    /// A container that an earlier attempt of the application left running now belongs to this attempt.
+    /// A container that an earlier attempt of the application left running now belongs to this attempt. Comes once for each, with or after
+    /// `Registered`; never unless the application keeps its containers across attempts.
     Recovered(Box<Container>),
-    /// A container has ended, for whatever reason. No other is asked for in its place.
+    /// A container has ended, for whatever reason: its own end, a stop, a release, or the loss of its node. No other is asked for in its
+    /// place. Does not come for a container that was released before this process had heard of it.
     Completed {
         /// Id of the container that has ended.
         id: ContainerId,
@@ -97,7 +104,7 @@ pub enum MasterEvent {
         /// The reason, in YARN's words.
         diagnostics: String,
     },
-    /// The state of these nodes has changed: lost, unhealthy, or usable again.
+    /// The state of these nodes has changed: lost, unhealthy, or usable again. Their containers that are lost come as `Completed` as well.
     Nodes(Vec<NodeReport>),
     /// The scheduler will take containers away: the message names at least one of them, or the resources that should be
     /// given back. CapacityScheduler says it once, FairScheduler with every answer until the containers have ended.

@@ -19,8 +19,9 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses. Returned by
-    /// `YarnClient::report`, `YarnClient::applications` and `Watch::next`; it is a copy that does not change later.
+    /// The ResourceManager's report of an application: its state, its ApplicationMaster, and the resources that it uses. Times are in
+    /// milliseconds since 1970, and 0 for what has not happened; before the ApplicationMaster has registered its host is `N/A` and its port
+    /// -1. Returned by `YarnClient::report`, `YarnClient::applications` and `Watch::next`; it is a copy that does not change later.
     pub struct ApplicationReport () {
         /// The application's id.
         optional message<ApplicationId> application_id = 1;
@@ -83,7 +84,8 @@ messages! {
         optional string rm_cluster_id = 29;
     }
 
-    /// The resources that an application uses now and has used over its life, in an [`ApplicationReport`].
+    /// The resources that an application uses now and has used over its life (amount times seconds, memory in MiB), in an
+    /// [`ApplicationReport`]. All numbers are -1 for a user who may not view the application; shares are in percent.
     pub struct ApplicationResourceUsageReport () {
         /// Number of containers in use, the ApplicationMaster's among them; -1 if unknown.
         optional int32 num_used_containers = 1;
@@ -121,7 +123,8 @@ messages! {
         optional message<ApplicationTimeout> application_timeout = 2;
     }
 
-    /// A time-out of an application: YARN kills the application when it is over. Part of `AppTimeoutsMap`.
+    /// A time-out of an application: YARN kills the application when it is over. Holds its end in ISO 8601 (`UNLIMITED` for never) and the
+    /// seconds that are left (-1 for no end). Part of `AppTimeoutsMap`.
     pub struct ApplicationTimeout (Eq) {
         /// An [`ApplicationTimeoutType`]: the kind of time-out that this is.
         required enumeration(ApplicationTimeoutType) application_timeout_type = 1;
@@ -131,8 +134,10 @@ messages! {
         optional int64 remaining_time = 3;
     }
 
-    /// The description of an application that a client submits: all that the ResourceManager needs to start its ApplicationMaster. Made by
-    /// the caller of `YarnClient::submit`; fields that are not set have the defaults that they name. Part of `SubmitApplicationRequest`.
+    /// The description of an application that a client submits: all that the ResourceManager needs to start its ApplicationMaster (launch,
+    /// size, queue, priority, number of attempts), and how it treats the application's containers, tokens, logs and time-outs. Made by the
+    /// caller of `YarnClient::submit`, with the id from `YarnClient::new_application`; fields that are not set have the defaults that they
+    /// name. Part of `SubmitApplicationRequest`.
     pub struct ApplicationSubmissionContext (Eq) {
         /// The id that [`YarnClient::new_application`](crate::yarn::YarnClient::new_application) gave.
         optional message<ApplicationId> application_id = 1;
@@ -187,8 +192,9 @@ messages! {
         optional string acl = 2;
     }
 
-    /// Selects the log files of an application's containers that nodes collect into the remote file system, at its end and while it runs.
-    /// Part of `ApplicationSubmissionContext` and `ContainerTokenIdentifier`.
+    /// Selects the log files of an application's containers that nodes collect into the remote file system, at its end and while it runs,
+    /// by Java regular expressions for their names: by default all at the end, none while it runs. Part of `ApplicationSubmissionContext`
+    /// and `ContainerTokenIdentifier`.
     pub struct LogAggregationContext (Eq) {
         /// A Java regular expression for the names of the files that are collected at the end of the application.
         optional string include_pattern = 1 [default = ".*"];
@@ -235,8 +241,9 @@ messages! {
         optional int32 num_shutdown_nms = 8;
     }
 
-    /// The ResourceManager's report of one attempt to run an application: the attempt's state, times and ApplicationMaster. Part of
-    /// `GetApplicationAttemptReportResponse` and `GetApplicationAttemptsResponse`.
+    /// The ResourceManager's report of one attempt to run an application: the attempt's state, times (milliseconds since 1970; 0 for an end
+    /// that has not come) and ApplicationMaster. Part of `GetApplicationAttemptReportResponse` and `GetApplicationAttemptsResponse`;
+    /// returned by `YarnClient::attempt` and `YarnClient::attempts`.
     pub struct ApplicationAttemptReport (Eq) {
         /// The attempt's id.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
@@ -271,8 +278,9 @@ messages! {
 }
 
 enumerations! {
-    /// The state of an application. It waits from `NewSaving` to `Accepted`; the last three states are final. Fields of `ApplicationReport`
-    /// and `GetApplicationsRequest` hold its number.
+    /// The state of an application. It waits from `NewSaving` to `Accepted`; it runs once the ApplicationMaster of an attempt has
+    /// registered. The last three states are final: `Finished` means unregistered, with whatever verdict ([`FinalApplicationStatus`]).
+    /// Fields of `ApplicationReport` and `GetApplicationsRequest` hold its number.
     pub enum YarnApplicationState {
         /// The ResourceManager has just received the application's submission.
         New = 1,
@@ -293,8 +301,8 @@ enumerations! {
         Killed = 8,
     }
 
-    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters. Fields of `ApplicationReport`
-    /// and `FinishApplicationMasterRequest` hold its number.
+    /// An application's own verdict on how it ended, which its ApplicationMaster sends when it unregisters; YARN does not act on it.
+    /// `Undefined` until then. Fields of `ApplicationReport` and `FinishApplicationMasterRequest` hold its number.
     pub enum FinalApplicationStatus {
         /// The application has said nothing, or has not ended.
         Undefined = 0,
@@ -308,8 +316,8 @@ enumerations! {
         Ended = 4,
     }
 
-    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system. A field of
-    /// `ApplicationReport` holds its number.
+    /// The progress of the nodes in collecting the logs of an application's containers into the remote file system, all nodes taken
+    /// together. After `Failed` or `TimeOut` the logs of some nodes are missing. A field of `ApplicationReport` holds its number.
     pub enum LogAggregationStatus {
         /// The cluster does not collect logs.
         Disabled = 1,
@@ -327,13 +335,15 @@ enumerations! {
         RunningWithFailure = 7,
     }
 
-    /// The period of an application's life that a time-out limits; YARN kills the application when it is over.
+    /// The period of an application's life that a time-out limits, from the submission on; YARN kills the application when it is over.
+    /// There is one so far.
     pub enum ApplicationTimeoutType {
         /// The time that the application may take from its submission, waiting included.
         Lifetime = 1,
     }
 
-    /// A permission for an application, beside those of its owner and of administrators. A field of `ApplicationAclMap` holds its number.
+    /// A permission for an application, beside those of its owner and of administrators: to see it, or to change and kill it. A field of
+    /// `ApplicationAclMap` holds its number.
     pub enum ApplicationAccessType {
         /// The permission to see the application's reports, pages and logs.
         ViewApp = 1,
@@ -341,7 +351,8 @@ enumerations! {
         ModifyApp = 2,
     }
 
-    /// The owners whose applications a listing (`getApplications`) includes. A field of `GetApplicationsRequest` holds its number.
+    /// The owners whose applications a listing (`getApplications`) includes: everybody, those whose applications the user may see, or the
+    /// user alone. A field of `GetApplicationsRequest` holds its number.
     pub enum ApplicationsRequestScope {
         /// Everybody's applications; details that the user may not see are left out of the reports.
         All = 0,
@@ -351,8 +362,9 @@ enumerations! {
         Own = 2,
     }
 
-    /// The state of an attempt to run an application, as the ResourceManager sees it. The numbers are YARN's, not an order. A field of
-    /// `ApplicationAttemptReport` holds its number.
+    /// The state of an attempt to run an application, as the ResourceManager sees it: up to `Launched` its ApplicationMaster has not
+    /// registered; `Failed`, `Finished` and `Killed` are final. The numbers are YARN's, not an order. A field of `ApplicationAttemptReport`
+    /// holds its number.
     pub enum YarnApplicationAttemptState {
         /// The ResourceManager has made the attempt, and nothing more.
         New = 1,

@@ -12,8 +12,8 @@ messages! {
         optional int64 cluster_timestamp = 2;
     }
 
-    /// An amount of resources: memory, cores and further types, such as a container's size, a request's or what a node offers. Fields that
-    /// are not set count as 0.
+    /// An amount of resources: memory in MiB, cores as nodes count them, and further types by name, such as a container's size, a request's
+    /// or what a node offers. Fields that are not set count as 0.
     pub struct Resource (Eq) {
         /// Memory in mebibytes (MiB).
         optional int64 memory = 1;
@@ -23,7 +23,8 @@ messages! {
         repeated message<ResourceInformation> resource_value_map = 3;
     }
 
-    /// An amount of one resource type, such as memory, within a [`Resource`].
+    /// An amount of one resource type within a [`Resource`]: the type's name (`memory-mb`, `vcores`, `yarn.io/gpu`), the amount, and its
+    /// unit.
     pub struct ResourceInformation (Eq) {
         /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
         required string key = 1;
@@ -64,14 +65,15 @@ messages! {
         optional int32 attempt_id = 2;
     }
 
-    /// A priority, of an application or a request for containers. Among the requests of one application lower numbers
+    /// A priority, of an application or a request for containers; 0 if it is not set. Among the requests of one application lower numbers
     /// are served first, among applications higher ones.
     pub struct Priority (Copy, Eq, PartialOrd, Ord, Hash) {
         /// The priority's number; 0 if it is not set.
         optional int32 priority = 1;
     }
 
-    /// The measured use of resources by a node, or by all its containers together. Part of `NodeReport`.
+    /// The measured use of resources by a node, or by all its containers together, at the node's last report: memory in MiB, cores with
+    /// fractions. Part of `NodeReport`.
     pub struct ResourceUtilization () {
         /// Physical memory in use, in mebibytes.
         optional int32 pmem = 1;
@@ -137,7 +139,8 @@ enumerations! {
         Countable = 0,
     }
 
-    /// The execution type of a container: whether the container may be queued or stopped in favour of others on its node.
+    /// The execution type of a container: guaranteed, which starts at once on resources of its own, or opportunistic, which may be queued
+    /// or stopped in favour of others on its node.
     pub enum ExecutionType {
         /// The container starts at once on resources of its own.
         Guaranteed = 1,

@@ -50,17 +50,17 @@ messages! {
     pub struct SubmitApplicationResponse (Eq) {}
 
     /// The request of `failApplicationAttempt`, which has the ResourceManager end an attempt as failed; it starts another one if the
-    /// application may have one. Sent by `YarnClient::fail_attempt`.
+    /// application may have one. If the application has ended, nothing happens. Sent by `YarnClient::fail_attempt`.
     pub struct FailApplicationAttemptRequest (Eq) {
         /// The attempt that the ResourceManager ends as failed; the application may get another one.
         optional message<ApplicationAttemptId> application_attempt_id = 1;
     }
 
-    /// The response to `failApplicationAttempt`. It is empty: the attempt is being ended.
+    /// The response to `failApplicationAttempt`. It is empty: the attempt is being ended, or its application has ended before.
     pub struct FailApplicationAttemptResponse (Eq) {}
 
     /// The request of `forceKillApplication`, which kills an application. The client repeats it until the response says that the
-    /// application is dead. Sent by `YarnClient::kill`.
+    /// application is dead, which it says at once of one that has ended before. Sent by `YarnClient::kill`.
     pub struct KillApplicationRequest (Eq) {
         /// The application to be killed.
         optional message<ApplicationId> application_id = 1;
@@ -75,8 +75,9 @@ messages! {
         optional bool is_kill_completed = 1 [default = "false"];
     }
 
-    /// The request of `getApplications`, which lists the applications that fulfil every filter that is set. Sent by
-    /// `YarnClient::applications`.
+    /// The request of `getApplications`, which lists the applications that fulfil every filter that is set; an empty filter takes all, one
+    /// with several values takes applications that fit any of them. Times are in milliseconds since 1970, and their bounds inclusive. Sent
+    /// by `YarnClient::applications`.
     pub struct GetApplicationsRequest (Eq) {
         /// Selects applications of any of these types; of any type if there is none.
         repeated string application_types = 1;
@@ -119,7 +120,8 @@ messages! {
         required string renewer = 1;
     }
 
-    /// The response to `getDelegationToken`: the new delegation token. Read by `YarnClient::delegation_token` and `HdfsTokens::get`.
+    /// The response to `getDelegationToken`: the new delegation token, without its service; no token if the cluster has no security. Read
+    /// by `YarnClient::delegation_token` and `HdfsTokens::get`, which fill the service in.
     pub struct GetDelegationTokenResponse (Eq) {
         /// The new token, without its service, which clients fill in.
         optional message<TokenProto> token = 1;
@@ -132,8 +134,8 @@ messages! {
         required message<TokenProto> token = 1;
     }
 
-    /// The response to `renewDelegationToken`: the time at which the token now expires. Read by `YarnClient::renew_delegation_token` and
-    /// `HdfsTokens::renew`.
+    /// The response to `renewDelegationToken`: the time at which the token now expires, in milliseconds since 1970. Read by
+    /// `YarnClient::renew_delegation_token` and `HdfsTokens::renew`.
     pub struct RenewDelegationTokenResponse (Eq) {
         /// The time at which the token expires now, in milliseconds since 1970.
         required uint64 new_expiry_time = 1;
@@ -150,8 +152,8 @@ messages! {
     pub struct CancelDelegationTokenResponse (Eq) {}
 
     /// The request of `moveApplicationAcrossQueues`, which moves an application with its containers to another queue. The ResourceManager
-    /// answers with an exception, and moves nothing, if the user may not do so or the queue does not exist or has no room. Sent by
-    /// `YarnClient::move_to_queue`.
+    /// answers with an exception, and moves nothing, if the user may not do so, the application has ended, or the queue does not exist or
+    /// has no room. Sent by `YarnClient::move_to_queue`.
     pub struct MoveApplicationAcrossQueuesRequest (Eq) {
         /// The application to be moved.
         required message<ApplicationId> application_id = 1;
@@ -215,7 +217,7 @@ messages! {
     }
 
     /// The request of `updateApplicationPriority`, which changes an application's priority within its queue: higher ones are served first.
-    /// Sent by `YarnClient::set_priority`.
+    /// Nothing changes for an application that has ended. Sent by `YarnClient::set_priority`.
     pub struct UpdateApplicationPriorityRequest (Eq) {
         /// The application whose priority is to change.
         required message<ApplicationId> application_id = 1;
@@ -230,7 +232,8 @@ messages! {
     }
 
     /// The request of `signalToContainer`, to the ResourceManager or the container's node: the node sends a signal to the container's
-    /// program. Sent by `YarnClient::signal` to the ResourceManager and by `NmClient::signal` to the node.
+    /// program. The ResourceManager refuses it with an exception for a container that it does not know (any more); a node takes it all the
+    /// same. Sent by `YarnClient::signal` to the ResourceManager and by `NmClient::signal` to the node.
     pub struct SignalContainerRequest (Eq) {
         /// The container to be signalled.
         required message<ContainerId> container_id = 1;
@@ -242,8 +245,8 @@ messages! {
     /// delivered yet.
     pub struct SignalContainerResponse (Eq) {}
 
-    /// The request of `updateApplicationTimeouts`, which changes the times at which YARN kills an application. Sent by
-    /// `YarnClient::set_timeout`.
+    /// The request of `updateApplicationTimeouts`, which changes the times at which YARN kills an application. Nothing changes for an
+    /// application that has ended. Sent by `YarnClient::set_timeout`.
     pub struct UpdateApplicationTimeoutsRequest (Eq) {
         /// The application whose time-outs are to change.
         required message<ApplicationId> application_id = 1;
@@ -251,8 +254,8 @@ messages! {
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 2;
     }
 
-    /// The response to `updateApplicationTimeouts`: the time-outs that were changed, with their new times. Read by
-    /// `YarnClient::set_timeout`.
+    /// The response to `updateApplicationTimeouts`: the time-outs that were changed, with their new times. `YarnClient::set_timeout`
+    /// receives it and does not look into it.
     pub struct UpdateApplicationTimeoutsResponse (Eq) {
         /// The changed time-outs, with the times that were requested.
         repeated message<ApplicationUpdateTimeoutMap> application_timeouts = 1;

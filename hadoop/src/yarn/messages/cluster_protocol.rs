@@ -104,7 +104,8 @@ messages! {
     /// has no method for it; `YarnClient::call` sends it.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
-    /// The response to `getResourceProfiles`: all resource profiles of the cluster.
+    /// The response to `getResourceProfiles`: all resource profiles of the cluster. It comes from `YarnClient::call`; no method here reads
+    /// it.
     pub struct GetAllResourceProfilesResponse (Eq) {
         /// All profiles that the cluster has.
         required message<ResourceProfiles> resource_profiles = 1;
@@ -117,7 +118,8 @@ messages! {
         required string profile = 1;
     }
 
-    /// The response to `getResourceProfile`: the resources of a container of the requested profile.
+    /// The response to `getResourceProfile`: the resources of a container of the requested profile. It comes from `YarnClient::call`; no
+    /// method here reads it.
     pub struct GetResourceProfileResponse (Eq) {
         /// The resources of a container of the profile.
         required message<Resource> resources = 1;
@@ -138,7 +140,8 @@ messages! {
     /// has no method for it; `YarnClient::call` sends it.
     pub struct GetClusterNodeAttributesRequest (Eq) {}
 
-    /// The response to `getClusterNodeAttributes`: the names and types of the attributes that some node has.
+    /// The response to `getClusterNodeAttributes`: the names and types of the attributes that some node has. It comes from
+    /// `YarnClient::call`; no method here reads it.
     pub struct GetClusterNodeAttributesResponse (Eq) {
         /// The attributes that nodes have, in no order.
         repeated message<NodeAttributeInfo> node_attributes = 1;
@@ -151,8 +154,8 @@ messages! {
         repeated message<NodeAttributeKey> node_attributes = 1;
     }
 
-    /// The response to `getAttributesToNodes`: the requested attributes, each with the nodes that have it and their
-    /// values.
+    /// The response to `getAttributesToNodes`: the requested attributes, each with the nodes that have it and their values. It comes from
+    /// `YarnClient::call`; no method here reads it.
     pub struct GetAttributesToNodesResponse (Eq) {
         /// The selected attributes with their nodes, in no order.
         repeated message<AttributeToNodes> attributes_to_nodes = 1;
@@ -165,7 +168,8 @@ messages! {
         repeated string hostnames = 1;
     }
 
-    /// The response to `getNodesToAttributes`: the requested hosts with their attributes.
+    /// The response to `getNodesToAttributes`: the requested hosts with their attributes. It comes from `YarnClient::call`; no method here
+    /// reads it.
     pub struct GetNodesToAttributesResponse (Eq) {
         /// The selected hosts with their attributes, in no order.
         repeated message<NodeToAttributes> nodes_to_attributes = 1;

@@ -192,7 +192,8 @@ messages! {
 }
 
 enumerations! {
-    /// The signal that a node is to send to a container's program. A field of `SignalContainerRequest` holds its number.
+    /// The signal that a node is to send to a container's program: `SIGQUIT`, `SIGTERM` or `SIGKILL`. A field of `SignalContainerRequest`
+    /// holds its number.
     pub enum SignalContainerCommand {
         /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
         OutputThreadDump = 1,

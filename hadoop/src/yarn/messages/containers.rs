@@ -41,8 +41,9 @@ messages! {
         optional message<LocalResource> value = 2;
     }
 
-    /// A file of a remote file system that a node fetches for a container. The node keeps its copy and may share it with other containers.
-    /// Part of `StringLocalResourceMap`.
+    /// A file of a remote file system that a node fetches for a container: its address, its size in bytes and its modification time in
+    /// milliseconds since 1970, which must be the file's own, and whether it is unpacked. The node keeps its copy and may share it with
+    /// other containers. Made by `LocalResource::file`. Part of `StringLocalResourceMap`.
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
@@ -84,8 +85,9 @@ messages! {
         optional bytes value = 2;
     }
 
-    /// The rule by which a node starts a container's program again by itself after a failure, of which the ApplicationMaster is not told.
-    /// It is part of a `ContainerLaunchContext`, where it is not set by default.
+    /// The rule by which a node starts a container's program again by itself after a failure, of which the ApplicationMaster is not told:
+    /// after which ends, how often (-1 for ever), after which pause in milliseconds. By default never. It is part of a
+    /// `ContainerLaunchContext`, where it is not set by default.
     pub struct ContainerRetryContext (Eq) {
         /// A [`ContainerRetryPolicy`]: the ends after which it is started again.
         optional enumeration(ContainerRetryPolicy) retry_policy = 1 [default = "NeverRetry"];
@@ -99,8 +101,9 @@ messages! {
         optional int64 failures_validity_interval = 5 [default = "-1"];
     }
 
-    /// The ResourceManager's report of a container, for clients: its node, state, times and end. Part of `GetContainerReportResponse` and
-    /// `GetContainersResponse`.
+    /// The ResourceManager's report of a container, for clients: its node, state, times (milliseconds since 1970; 0 for an end that has not
+    /// come) and end; the exit status means nothing before the end. Part of `GetContainerReportResponse` and `GetContainersResponse`;
+    /// returned by `YarnClient::container` and `YarnClient::containers`.
     pub struct ContainerReport (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -159,9 +162,9 @@ messages! {
         optional string exposed_ports = 11;
     }
 
-    /// The state of a container, or how it ended. A node reports it when asked, the ResourceManager once the container has ended. Part of
-    /// `AllocateResponse` and `GetContainerStatusesResponse`. Returned by `NmClient::status`; `Master` makes a `MasterEvent::Completed` of
-    /// the ResourceManager's.
+    /// The state of a container, or how it ended (its exit status, -1000 while it runs). A node reports it when asked, the ResourceManager
+    /// once the container has ended. Part of `AllocateResponse` and `GetContainerStatusesResponse`. Returned by `NmClient::status`;
+    /// `Master` makes a `MasterEvent::Completed` of the ResourceManager's.
     pub struct ContainerStatus (Eq) {
         /// The container's id.
         optional message<ContainerId> container_id = 1;
@@ -184,7 +187,8 @@ messages! {
 }
 
 enumerations! {
-    /// The way in which a node prepares a fetched file for a container. A field of `LocalResource` holds its number.
+    /// The way in which a node prepares a fetched file for a container: unpacked as an archive, left as it is, or unpacked in part. A field
+    /// of `LocalResource` holds its number.
     pub enum LocalResourceType {
         /// An archive, unpacked into a directory that has the file's name.
         Archive = 1,
@@ -195,7 +199,8 @@ enumerations! {
         Pattern = 3,
     }
 
-    /// The containers that share a node's copy of a fetched file. A field of `LocalResource` holds its number.
+    /// The containers that share a node's copy of a fetched file: everybody's, the same user's, or the same application's. A field of
+    /// `LocalResource` holds its number.
     pub enum LocalResourceVisibility {
         /// Everybody on the node shares the file, which must be readable by everybody.
         Public = 1,
@@ -205,8 +210,8 @@ enumerations! {
         Application = 3,
     }
 
-    /// The kinds of ends of a container's program after which its node starts the program again. A field of `ContainerRetryContext` holds
-    /// its number.
+    /// The kinds of ends of a container's program after which its node starts the program again: none, any failure, or some exit codes. A
+    /// field of `ContainerRetryContext` holds its number.
     pub enum ContainerRetryPolicy {
         /// No end: each is final.
         NeverRetry = 0,
@@ -227,8 +232,8 @@ enumerations! {
         Complete = 3,
     }
 
-    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already. A field of
-    /// `ContainerStatus` holds its number.
+    /// The state of a container on its node, finer than [`ContainerState`]: it says whether the program runs already, is held, or is being
+    /// ended. A field of `ContainerStatus` holds its number; older nodes leave it out.
     pub enum ContainerSubState {
         /// The container waits, or its files are being fetched.
         Scheduled = 1,

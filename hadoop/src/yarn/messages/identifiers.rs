@@ -32,8 +32,8 @@ messages! {
     }
 
     /// The identifier inside a ContainerToken, the token that goes with a request to start a container: it says what the container's node
-    /// may start, and until when. This library neither makes nor reads it: a program that wants to look inside decodes the bytes of
-    /// `Token::identifier`.
+    /// may start, and until when (times in milliseconds since 1970). This library neither makes nor reads it: a program that wants to look
+    /// inside decodes the bytes of `Token::identifier`.
     pub struct ContainerTokenIdentifier (Eq) {
         /// The container that may be started with the token.
         optional message<ContainerId> container_id = 1;
@@ -70,8 +70,9 @@ messages! {
         repeated string allocation_tags = 16;
     }
 
-    /// The identifier inside a ResourceManager's delegation token (`RM_DELEGATION_TOKEN`), where it follows a version byte. This library
-    /// neither makes nor reads it: a program that wants to look inside decodes what follows the first byte of `Token::identifier`.
+    /// The identifier inside a ResourceManager's delegation token (`RM_DELEGATION_TOKEN`), where it follows a version byte: whose token it
+    /// is, who may renew it, and until when (milliseconds since 1970). This library neither makes nor reads it: a program that wants to
+    /// look inside decodes what follows the first byte of `Token::identifier`.
     pub struct RmDelegationTokenIdentifier (Eq) {
         /// The user that the token's bearer is taken for.
         optional string owner = 1;

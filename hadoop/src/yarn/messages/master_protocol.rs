@@ -287,8 +287,8 @@ enumerations! {
         Cpu = 1,
     }
 
-    /// The kind of change that is wanted for, or granted to, a container. Fields of `UpdateContainerRequest` and `UpdatedContainer` hold
-    /// its number.
+    /// The kind of change that is wanted for, or granted to, a container: more or fewer resources, or the execution type guaranteed
+    /// (promoted) or opportunistic (demoted). Fields of `UpdateContainerRequest` and `UpdatedContainer` hold its number.
     pub enum ContainerUpdateType {
         /// The container gets more resources.
         IncreaseResource = 0,

@@ -4,8 +4,9 @@ use super::basics::{Resource, ResourceUtilization};
 use crate::proto::{enumerations, messages};
 
 messages! {
-    /// The ResourceManager's report of a node: the node's state, its resources and their use. Part of `AllocateResponse` and
-    /// `GetClusterNodesResponse`.
+    /// The ResourceManager's report of a node: the node's state, its resources, their use, and its last health report (in milliseconds
+    /// since 1970). Part of `AllocateResponse` and `GetClusterNodesResponse`; `YarnClient::nodes` returns it, and `MasterEvent::Nodes`
+    /// brings it.
     pub struct NodeReport () {
         /// The node's id.
         optional message<NodeId> node_id = 1;
@@ -128,7 +129,8 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a node, as the ResourceManager sees it. Fields of `GetClusterNodesRequest` and `NodeReport` hold its number.
+    /// The state of a node, as the ResourceManager sees it. Only a node that is `Running` takes new containers; those of a `Lost` one are
+    /// lost. Fields of `GetClusterNodesRequest` and `NodeReport` hold its number.
     pub enum NodeState {
         /// The node has just registered and takes no containers yet.
         New = 1,
@@ -148,8 +150,9 @@ enumerations! {
         Shutdown = 8,
     }
 
-    /// The consequence of a node's change of state for an application that has containers there. Set in the reports of `MasterEvent::Nodes`
-    /// by newer ResourceManagers only. A field of `NodeReport` holds its number.
+    /// The consequence of a node's change of state for an application that has containers there: it takes containers again, they are lost,
+    /// or the node leaves soon. Set in the reports of `MasterEvent::Nodes` by newer ResourceManagers only. A field of `NodeReport` holds
+    /// its number.
     pub enum NodeUpdateType {
         /// The node takes containers again.
         Usable = 0,

@@ -61,8 +61,8 @@ messages! {
         repeated message<TimedPlacementConstraint> timed_child_constraints = 3;
     }
 
-    /// A placement constraint that the scheduler tries for some time only, before it turns to the next one of a `DelayedOr`. Part of
-    /// `CompositePlacementConstraint`.
+    /// A placement constraint that the scheduler tries for some time only (milliseconds or scheduling opportunities, see [`DelayUnit`]),
+    /// before it turns to the next one of a `DelayedOr`. Part of `CompositePlacementConstraint`.
     pub struct TimedPlacementConstraint (Eq) {
         /// The constraint that holds while it is tried, for the time `scheduling_delay`.
         required message<PlacementConstraint> placement_constraint = 1;
@@ -107,7 +107,8 @@ messages! {
 }
 
 enumerations! {
-    /// The kind of things that a placement constraint counts or compares. A field of `PlacementConstraintTarget` holds its number.
+    /// The kind of things that a placement constraint counts or compares: attributes of nodes, containers with some tags, or the request's
+    /// own containers. A field of `PlacementConstraintTarget` holds its number.
     pub enum TargetType {
         /// Attributes of nodes, compared with `target_values`.
         NodeAttribute = 1,
@@ -117,8 +118,8 @@ enumerations! {
         Itself = 3,
     }
 
-    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values. A field of
-    /// `SimplePlacementConstraint` holds its number.
+    /// The comparison that a placement constraint makes between a node's attribute and the constraint's values: none, equal or unequal. A
+    /// field of `SimplePlacementConstraint` holds its number.
     pub enum NodeAttributeOpCode {
         /// No comparison is made, as for constraints that count containers.
         NoOp = 1,
@@ -128,7 +129,8 @@ enumerations! {
         Ne = 3,
     }
 
-    /// The way in which a composite constraint combines its child constraints. A field of `CompositePlacementConstraint` holds its number.
+    /// The way in which a composite constraint combines its child constraints: all, any one, or any one with each tried for its time, in
+    /// order. A field of `CompositePlacementConstraint` holds its number.
     pub enum CompositeType {
         /// All constraints must hold.
         And = 1,
@@ -138,7 +140,8 @@ enumerations! {
         DelayedOr = 3,
     }
 
-    /// The unit of the time for which a timed placement constraint is tried. A field of `TimedPlacementConstraint` holds its number.
+    /// The unit of the time for which a timed placement constraint is tried: milliseconds, or passes of the scheduler. A field of
+    /// `TimedPlacementConstraint` holds its number.
     pub enum DelayUnit {
         /// Time that has passed, in milliseconds.
         Milliseconds = 1,
@@ -146,7 +149,8 @@ enumerations! {
         Opportunities = 2,
     }
 
-    /// The reason why the scheduler cannot meet a scheduling request. A field of `RejectedSchedulingRequest` holds its number.
+    /// The reason why the scheduler cannot meet a scheduling request: no node meets its constraint, or the nodes that do cannot be used. A
+    /// field of `RejectedSchedulingRequest` holds its number.
     pub enum RejectionReason {
         /// No node meets the constraint.
         CouldNotPlaceOnNode = 1,

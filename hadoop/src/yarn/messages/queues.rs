@@ -65,7 +65,8 @@ messages! {
         optional int32 max_running_app = 27;
     }
 
-    /// The numbers of a queue's applications, containers and resources, as the ResourceManager counts them. Part of `QueueInfo`.
+    /// The numbers of a queue's applications, containers and resources, as the ResourceManager counts them: submitted, completed, killed
+    /// and failed applications since it started, everything else as of now; memory in MiB. Part of `QueueInfo`.
     pub struct QueueStatistics (Eq) {
         /// Number of applications submitted to the queue since the ResourceManager started.
         optional int64 num_apps_submitted = 1;
@@ -146,7 +147,7 @@ messages! {
 }
 
 enumerations! {
-    /// The state of a queue: whether it takes new applications. A field of `QueueInfo` holds its number.
+    /// The state of a queue: whether it takes new applications, which only a `Running` one does. A field of `QueueInfo` holds its number.
     pub enum QueueState {
         /// The queue takes no applications and has none running.
         Stopped = 1,

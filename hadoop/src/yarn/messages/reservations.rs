@@ -52,7 +52,8 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that a reservation needs for some time. Part of `ReservationRequests`.
+    /// A number of containers of one size that a reservation needs for some time, in milliseconds (-1 if it is not set), so many of them at
+    /// the same time. Part of `ReservationRequests`.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;
@@ -64,7 +65,8 @@ messages! {
         optional int64 duration = 4 [default = "-1"];
     }
 
-    /// The response to `submitReservation`. It is empty: the reservation has been accepted.
+    /// The response to `submitReservation`. It is empty: the reservation has been accepted. It comes from `YarnClient::call`; no method
+    /// here reads it.
     pub struct ReservationSubmissionResponse (Eq) {}
 
     /// The request of `updateReservation`, which replaces the definition of a reservation; if the new one does not fit, the old one stays.
@@ -76,7 +78,8 @@ messages! {
         optional message<ReservationId> reservation_id = 2;
     }
 
-    /// The response to `updateReservation`. It is empty: the new definition has been accepted.
+    /// The response to `updateReservation`. It is empty: the new definition has been accepted. It comes from `YarnClient::call`; no method
+    /// here reads it.
     pub struct ReservationUpdateResponse (Eq) {}
 
     /// The request of `deleteReservation`, which gives a reservation's resources up. This library has no method for it; `YarnClient::call`
@@ -86,7 +89,8 @@ messages! {
         optional message<ReservationId> reservation_id = 1;
     }
 
-    /// The response to `deleteReservation`. It is empty: the reservation is gone.
+    /// The response to `deleteReservation`. It is empty: the reservation is gone. It comes from `YarnClient::call`; no method here reads
+    /// it.
     pub struct ReservationDeleteResponse (Eq) {}
 
     /// The request of `listReservations`, which lists the reservations of a queue that lie in a window of time. This library has no method
@@ -105,13 +109,15 @@ messages! {
         optional bool include_resource_allocations = 6;
     }
 
-    /// The response to `listReservations`: the reservations that the request selected.
+    /// The response to `listReservations`: the reservations that the request selected; empty if there are none. It comes from
+    /// `YarnClient::call`; no method here reads it.
     pub struct ReservationListResponse (Eq) {
         /// The selected reservations, in no order.
         repeated message<ReservationAllocationState> reservations = 1;
     }
 
-    /// A reservation that was made: its definition, its time and its user. Part of `ReservationListResponse`.
+    /// A reservation that was made: its definition, its times (milliseconds since 1970) and its user; the amounts at each time only if the
+    /// request asked for them. Part of `ReservationListResponse`.
     pub struct ReservationAllocationState (Eq) {
         /// The reservation's definition as the user submitted it.
         optional message<ReservationDefinition> reservation_definition = 1;
@@ -131,8 +137,8 @@ messages! {
         optional message<ReservationId> reservation_id = 8;
     }
 
-    /// The amount of resources that a reservation has in one interval of time. Part of a `ReservationAllocationState`: an answer of the
-    /// ResourceManager, in spite of its name.
+    /// The amount of resources that a reservation has in one interval of time (milliseconds since 1970). Part of a
+    /// `ReservationAllocationState`: an answer of the ResourceManager, in spite of its name.
     pub struct ResourceAllocationRequest (Eq) {
         /// Begin of the interval, in milliseconds since 1970.
         optional int64 start_time = 1;

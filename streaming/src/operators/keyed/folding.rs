@@ -4,8 +4,10 @@ use super::{KeySelector, selector::Keyed};
 use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
-/// A folding of the records of a key into one value, which [`KeyedFold`](super::KeyedFold) keeps and emits: a count, a sum, a
-/// reduction. Each subtask works on its own clone. A folding cannot return an error; a panic fails the task.
+/// A folding of the records of a key into one value, which [`KeyedFold`](super::KeyedFold) keeps and emits: a count, a sum, a reduction.
+/// `first` makes the value of a key's first record. Where every record emits, `emit` follows it, and `update` serves each later record; at
+/// the end of input (`at_end()`) and in windows `add` serves the later records, and `last` emits. Each subtask works on its own clone. A
+/// folding cannot return an error; a panic fails the task.
 pub trait Folding<K, T>: Clone + Send + 'static {
     /// The value that is kept per key and written to checkpoints.
     type Kept: FlottType;

@@ -77,14 +77,16 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     }
 }
 
-/// A selector of a key that is a part of the record, or the whole of it (`key_by`).
+/// A selector of a key that is a part of the record, or the whole of it (`key_by`). Nothing is held beside the record; a key that is needed
+/// without its record is cloned, unless it is the whole record.
 #[derive(Debug)]
 pub struct ByReference<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
 }
 
-/// A selector of a key that is computed from the record (`key_by_value`).
+/// A selector of a key that is computed from the record (`key_by_value`). The key is held beside the record: the function is called once
+/// where the record is sent and once where it arrives.
 #[derive(Debug)]
 pub struct ByValue<F, K> {
     function: F,

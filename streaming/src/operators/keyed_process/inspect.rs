@@ -6,7 +6,8 @@ use crate::operators::{
     timers::{Queue, TimeDomain, Timer},
 };
 
-/// The access of a test (`testing::OperatorHarness`) to the keyed state and the timers of an operator that keeps its state in memory.
+/// The access of a test (`testing::OperatorHarness`) to the keyed state and the timers of an operator that keeps its state in memory: a
+/// fold, a keyed function, also one of two streams or with a broadcast stream, or windows by count. Windows of time do not have it.
 pub trait InspectKeyed {
     /// The type of the keys.
     type Key;

@@ -342,9 +342,10 @@ sessions! {
 impl<G> EventTimeAssigner for EventTimeSessionWindows<G> {}
 
 /// Windows with a number of records of a key, from [`KeyedStream::count_window`](crate::api::KeyedStream::count_window) and
-/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding). A window is emitted with its last record; one
-/// that is incomplete at the end of input is not emitted. With a slide below the size a window is emitted after every `slide` records of
-/// the key, so that its first windows have fewer records than the size. With a slide above the size the records between are dropped.
+/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding). A window is emitted with its last record; one that
+/// is incomplete at the end of input is not emitted. With a slide below the size a window is emitted after every `slide` records of the
+/// key, so that its first windows have fewer records than the size. With a slide above the size a window has the last `size` of every
+/// `slide` records of the key; those before them are dropped, also the key's first ones.
 #[derive(Debug, Clone, Copy)]
 pub struct CountWindows {
     size: u64,

@@ -7,9 +7,10 @@ use crate::{
 };
 use std::ops::AddAssign;
 
-/// Computes what is emitted for one key in one window from its records: the count, sum and reduction of windows,
-/// [`AggregateWindow`] and [`ProcessWindow`]. The window operators call it on the task's thread. The kept values of two parts of a window
-/// can be merged. Each subtask works on its own clone.
+/// Computes what is emitted for one key in one window from its records: the count, sum and reduction of windows, [`AggregateWindow`] and
+/// [`ProcessWindow`]. The window operators call it on the task's thread: `first` for a key's first record in a window or a part of it,
+/// `add` for the others, `merge` for the kept values of two parts, and `emit` when the window fires, and again for each late record that it
+/// still takes. Each subtask works on its own clone.
 pub trait WindowFolding<K, T>: Clone + Send + 'static {
     /// The value that is kept for each key of a window, or of a part of it, and written to checkpoints.
     type Kept: Record;
@@ -82,8 +83,10 @@ folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, ke
     T: Record, F: FnMut(&mut T, T) + Clone + Send + 'static
 });
 
-/// Computes one value from the records of a window, by an accumulator that can be merged with another one. Each subtask works on its own
-/// clone.
+/// Computes one value from the records of a key in a window, by an accumulator that is kept instead of the records and can be merged with
+/// another one. The window operator calls `create_accumulator` and `add` at the first record, `add` for each other record, and `result`
+/// when the window fires, and again for each late record that it still takes; `merge` only in sliding windows and sessions. No method can
+/// return an error; a panic fails the task. Each subtask works on its own clone.
 ///
 /// ```
 /// use streaming::operators::AggregateFunction;
@@ -189,9 +192,11 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
     /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key for each
-    /// late record that the window still takes. In a tumbling window or a window by count records come in the order of their arrival; in
-    /// others only those of one pane do, and panes come in the order of time. For windows by count, `window` is all of time. Emitted
-    /// records get the window's last millisecond as their event time; those of windows by count that of the last record.
+    /// late record that the window still takes. In a tumbling window or a window by count records come in the order of their arrival. In a
+    /// sliding window of time only those of one pane (a part of time that no window begins or ends in) do, and panes come in the order of
+    /// time. Where a record has joined sessions, those of the earlier session come first and that record last. For windows by count,
+    /// `window` is all of time. Emitted records get the window's last millisecond as their event time; those of windows by count that of
+    /// the last record.
     ///
     /// # Errors
     /// An error fails the task with [`TaskError::User`](crate::TaskError::User).

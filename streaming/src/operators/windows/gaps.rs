@@ -3,8 +3,9 @@
 use super::whole_ms;
 use std::time::Duration;
 
-/// Computes the gap after a record of a session window: the session ends if no further record of the key comes within the gap. Program
-/// code does not implement it: [`FixedGap`] and [`GapOf`] do, which the constructors of sessions make.
+/// Computes the gap after a record of a session window: the session ends if no further record of the key comes within the gap. Each subtask
+/// works on its own clone, which its session operator asks once for every record. Program code does not implement it: [`FixedGap`] and
+/// [`GapOf`] do, which the constructors of sessions make.
 ///
 /// ```
 /// use std::time::Duration;

@@ -24,8 +24,9 @@ use crate::{
     types::{Key, Reader, Record},
 };
 
-/// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of
-/// its key a record goes to, and which ones end as time passes.
+/// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of its key a
+/// record goes to, and which ones end as time passes. The [`KeyCore`] calls `record` for each record and `look` when the moment comes that
+/// a key is queued for; `write_parts` and `read_parts` at a snapshot and a restore, `give_up` and `next` for windows that were read back.
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     Sized + Send + 'static
 {
@@ -62,10 +63,10 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// read from a snapshot or storage, whose allowed lateness may have been longer.
     fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
 
-    /// Adds a record with its event time to the windows of its key, whose state is resident. A record that no window takes goes to the
-    /// side output of late records or is dropped. A window that was fired already and takes a record is fired once more. Queues the key
-    /// if it has to be looked at earlier than before. Returns true if the operator goes on with the next record of the batch, false if the
-    /// step is to end; the record is taken either way.
+    /// Adds a record with its event time to the windows of its key, whose state is resident. A late record that no window takes goes to the
+    /// side output of late records, or is dropped and counted; a record between two windows that is not late is dropped uncounted. A window
+    /// that was fired already and takes a record is fired once more. Queues the key if it has to be looked at earlier than before. Returns
+    /// true if the operator goes on with the next record of the batch, false if the step is to end; the record is taken either way.
     ///
     /// # Errors
     /// Returns an error if the user's code fails, or if the subtask does not own the key.
@@ -92,7 +93,8 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     ) -> Result<(), TaskError>;
 }
 
-/// The windows of one key, as a [`KeyRule`] keeps them in the state backend.
+/// The windows of one key, as a [`KeyRule`] keeps them in the state backend, with the moment that the key is queued for. The [`KeyCore`]
+/// sets that moment, and joins the windows that several parts of a restored state have of the key.
 pub trait KeyWindows: Kept + Default {
     /// Returns the place of the moment, in milliseconds since 1970, for which the key is queued: no window ends, or is discarded,
     /// before it. The moment is no part of the written state: it is `None` for windows that were read.

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-/// The time range of a window, in milliseconds since 1970. A window by count has all of time: `i64::MIN` to `i64::MAX`.
+/// The time range of a window, in milliseconds since 1970. The window operators pass it to [`WindowFunction`](super::WindowFunction) with
+/// the records. A window by count has all of time: `i64::MIN` to `i64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeWindow {
     start: i64,

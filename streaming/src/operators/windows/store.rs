@@ -8,9 +8,10 @@ use crate::{
     types::Record,
 };
 
-/// The windows of one operator's subtask: takes records, and emits the results of windows when time has passed their end. A
-/// store never reads a clock: its caller passes the time, [`EventTimeWindows`](super::EventTimeWindows) the watermark and
-/// [`ProcessingTimeWindows`](super::ProcessingTimeWindows) the clock's time less 1 ms.
+/// The windows of one operator's subtask: `add` takes records, and `fire` emits the results of windows when time has passed their end;
+/// `open` comes before both, and the other methods serve snapshots and state that is not in memory. A store never reads a clock: its caller
+/// passes the time, [`EventTimeWindows`](super::EventTimeWindows) the watermark and [`ProcessingTimeWindows`](super::ProcessingTimeWindows)
+/// the clock's time less 1 ms.
 pub trait WindowStore<T, S>: Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
@@ -24,11 +25,11 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// task has too many metrics.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
-    /// Adds the records of a batch to their windows, until the output interrupts the step; the records that are left stay in the
-    /// batch. Records whose keys are not resident (their state is not in memory) are kept aside until it has been fetched. All
-    /// records have an event time, between the two of `extent`. A late record for a window that was fired and is still kept fires
-    /// that window once more, for the record's key; a record that no window takes goes to the side output of late records or is
-    /// dropped.
+    /// Adds the records of a batch to their windows, until the output interrupts the step; the records that are left stay in the batch.
+    /// Records whose keys are not resident (their state is not in memory) are kept aside until it has been fetched. All records have an
+    /// event time, between the two of `extent`. A late record for a window that was fired and is still kept fires that window once more,
+    /// for the record's key. A late record that no window takes goes to the side output of late records, or is dropped and counted; a
+    /// record between two windows that is not late is dropped uncounted.
     ///
     /// # Errors
     /// Returns [`TaskError::User`] if the user's code fails, also for a session gap below 1 ms; [`TaskError::Deployment`] if the subtask

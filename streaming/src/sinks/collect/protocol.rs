@@ -4,7 +4,8 @@ use super::VERSION;
 use crate::types::{CodecError, FlottType, decode_one, encode_one};
 
 /// A client's request to a [`CollectCoordinator`](super::CollectCoordinator) for the lines of a result from a number on. The coordinator
-/// answers at once, with no lines if there are none yet, so that the client asks again.
+/// answers at once, with no lines if there are none yet, so that the client asks again. After a restart of the job the numbers of lines go
+/// on from those of the restored checkpoint; without one they begin at 0 again, and the job emits its lines again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
     /// Number of the first line to return, from 0. In an unbounded job this also drops stored chunks that end before the line: they

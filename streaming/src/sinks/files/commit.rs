@@ -69,7 +69,7 @@ impl PendingPart {
 /// The global committer of a [`FileSink`](super::FileSink): gives the pending parts of a checkpoint their final names, 16 at a time. A
 /// part that is published already counts as done. A part that is neither hidden nor published fails the job at its first commit; when
 /// the commit is repeated or restored it counts as done, with a warning, because a reader may have taken the published part away. A
-/// hidden part whose length has changed fails the job. Other errors are retried.
+/// hidden part whose length has changed fails the job, and so does a folder whose URI this program cannot open. Other errors are retried.
 #[derive(Debug)]
 pub struct PartCommitter {
     s3: S3Settings,

@@ -24,7 +24,8 @@ use crate::{
 use std::time::Duration;
 use storage::objects::S3Settings;
 
-/// Writes one record into the bytes of a file, on the task's thread. Each subtask uses a clone. Implemented for closures:
+/// Writes one record into the bytes of a file, on the task's thread. Each subtask uses a clone, made anew from the program's encoder each
+/// time that its task starts: no checkpoint contains what an encoder remembers. Implemented for closures:
 /// `|order: &Order, out: &mut Vec<u8>| { out.extend_from_slice(&order.bytes); Ok(()) }`.
 pub trait Encoder<T>: Clone + Send + 'static {
     /// Appends the record to `out`, with what separates it from the next one. `out` may contain earlier records, which must stay. A
@@ -57,7 +58,7 @@ impl<T: ToLine> Encoder<T> for Lines {
 }
 
 /// Decides when a subtask of a [`FileSink`] ends a part file and begins another one: at a size in bytes, and at an age since the part's
-/// first record. A checkpoint always ends the part, whatever the policy.
+/// first record. A checkpoint always ends the part, whatever the policy. The default is 128 MiB or 60 s, whichever comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingPolicy {
     max_part_bytes: u64,

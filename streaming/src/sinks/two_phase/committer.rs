@@ -34,7 +34,8 @@ const CHECK: u32 = 2;
 const KEEP: u32 = 3;
 
 /// The outcome of committing the committables of a checkpoint: those that are left to be committed again, and the reason, which is the
-/// first permanent one if there is one, else the first.
+/// first permanent one if there is one, else the first. Without a reason nothing is left: all are committed. A [`CommitGroup`] makes it,
+/// [`CommitterOperator`] reads it.
 #[derive(Debug)]
 pub struct Outcome<C> {
     /// The committables that are to be committed again later.

@@ -26,7 +26,8 @@ use crate::{
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 
-/// A record from a sink's writer to its committers: a committable, or the writer's announcement.
+/// A record from a sink's writer to its committers: a committable, or the writer's announcement. [`SinkWriterOperator`] emits it,
+/// [`CommitterOperator`] takes it.
 #[derive(Debug, Clone, derive::FlottType)]
 #[flott(crate = crate)]
 pub enum Prepared<C> {
