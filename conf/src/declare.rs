@@ -152,6 +152,11 @@ pub(crate) mod must {
     pub(crate) fn be_longer_than_zero_if_set(value: &Option<Duration>) -> Option<&'static str> {
         value.is_some_and(|value| value.is_zero()).then_some("a duration above zero")
     }
+    /// A relative path would mean another directory in each process.
+    pub(crate) fn be_absolute_if_set(value: &Option<String>) -> Option<&'static str> {
+        let is_absolute = |text: &String| text.starts_with('/') || text.contains(":/");
+        value.as_ref().is_some_and(|text| !is_absolute(text)).then_some("an absolute path or a URI")
+    }
     /// Flink counts `yarn.heartbeat.interval` in seconds; a bare number here is milliseconds.
     pub(crate) fn be_a_heartbeat(value: &Duration) -> Option<&'static str> {
         (*value < Duration::from_millis(100)).then_some("a duration from 100 ms, with its unit")

@@ -224,3 +224,14 @@ fn amounts_of_memory_are_handed_on_to_the_byte() {
         assert_eq!(options.get(&jobmanager::PROCESS_SIZE), size);
     }
 }
+
+#[test]
+fn directories_of_snapshots_are_absolute() {
+    for key in ["execution.checkpointing.dir", "execution.checkpointing.savepoint-dir"] {
+        for fine in ["/d", "file:/d", "s3://bucket/d", "hdfs://host/d"] {
+            assert!(Options::from_map([(key, fine)]).is_ok(), "{fine}");
+        }
+        let error = Options::from_map([(key, "rel/d")]).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains("an absolute path or a URI"), "{error}");
+    }
+}

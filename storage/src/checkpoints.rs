@@ -30,7 +30,14 @@ use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
 use part::{STORED_WITHIN, in_time};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -118,23 +125,29 @@ pub struct CheckpointDirectory {
     objects: Arc<dyn ObjectStore>,
     /// The beginning of every name in the store.
     prefix: String,
+    /// True once the directory was marked by this value or a clone of it.
+    is_marked: Arc<AtomicBool>,
 }
 
 impl CheckpointDirectory {
     /// Returns the directory `execution.checkpointing.dir`, from which `objects` was opened. Writes nothing.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, prefix: String::new() }
+        Self::below_prefix(objects, String::new())
     }
 
     /// Returns the folder `checkpoints/` in the object store of job logs as a checkpoint directory: for the metadata of a job without
     /// a configured directory, whose state is inline in it. Writes nothing.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, prefix: BESIDE_LOGS.to_owned() }
+        Self::below_prefix(objects, BESIDE_LOGS.to_owned())
     }
 
     /// Returns the folder of this name in a store.
     pub(crate) fn below(objects: Arc<dyn ObjectStore>, folder: &str) -> Self {
-        Self { objects, prefix: format!("{folder}/") }
+        Self::below_prefix(objects, format!("{folder}/"))
+    }
+
+    fn below_prefix(objects: Arc<dyn ObjectStore>, prefix: String) -> Self {
+        Self { objects, prefix, is_marked: Arc::default() }
     }
 
     fn full(&self, name: &str) -> String {
@@ -154,15 +167,16 @@ impl CheckpointDirectory {
     /// Writes the job's mark, the empty object `<job>/_shared`, into the directory. A JobMaster calls this before its job starts, if the
     /// directory is configured; TaskManagers' program hosts look for the mark by [`Self::is_shared`], to see that the path means the
     /// JobMaster's directory on their machine too. Writes nothing if the mark is there, so that a JobMaster can take a job over while the
-    /// disk is full. The mark stays until [`Self::delete_others`].
+    /// disk is full. The mark stays until [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again.
     ///
     /// # Errors
     /// Returns the store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<(), CheckpointError> {
-        match self.is_shared(job).await? {
-            true => Ok(()),
-            false => Ok(self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?),
+        if !self.is_shared(job).await? {
+            self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?;
         }
+        self.is_marked.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns true if this directory has the mark that the job's JobMaster wrote by [`Self::mark_shared`]. False (no JobMaster has marked
@@ -263,7 +277,8 @@ impl CheckpointDirectory {
 
     /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is never replaced;
     /// a repeated call with the same metadata succeeds. Returns once the object is durable. The JobMaster calls this before it records the
-    /// checkpoint's pointer in the job's log; without that the checkpoint is never restored.
+    /// checkpoint's pointer in the job's log; without that the checkpoint is never restored. Where the directory was marked
+    /// ([`Self::mark_shared`]), writes a mark again that is not there any more: without it no task of the job could be restarted.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if
@@ -283,6 +298,9 @@ impl CheckpointDirectory {
                 // Somebody deletes in this directory at the same time.
                 None => return Err(CheckpointError::Missing(self.shown(&name))),
             }
+        }
+        if self.is_marked.load(Ordering::Relaxed) {
+            self.mark_shared(metadata.job_id).await?;
         }
         Ok(name)
     }

@@ -22,7 +22,7 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
             timeout: options.get(&checkpointing::TIMEOUT),
             min_pause: options.get(&checkpointing::MIN_PAUSE),
             tolerable_failures: options.get(&checkpointing::TOLERABLE_FAILURES),
-            retained: options.get(&checkpointing::RETAINED) as usize,
+            retained: options.get(&checkpointing::RETAINED).get() as usize,
             falls_back: options.get(&checkpointing::FALLBACK),
             history: options.get(&conf::rest::CHECKPOINT_HISTORY_SIZE) as usize,
             directory: options.get(&checkpointing::DIRECTORY),

@@ -25,7 +25,7 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn of(options: &Options) -> Self {
-        let retained = options.get(&checkpointing::RETAINED).max(1);
+        let retained = options.get(&checkpointing::RETAINED).get();
         let falls_back = options.get(&checkpointing::FALLBACK);
         Self { retained: usize::try_from(retained).unwrap_or(usize::MAX), falls_back }
     }

@@ -2,7 +2,7 @@
 
 use crate::{declare::options, value::choices};
 use model::MemorySize;
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 choices! {
     /// Decides whether the newest checkpoints (as many as `execution.checkpointing.num-retained`) are kept or deleted when a job fails or
@@ -36,14 +36,16 @@ options! {
     /// damaged metadata fails the job and keeps its checkpoints, so that the file can be restored; tasks that find a file lost or
     /// damaged start again as the restart strategy says.
     FALLBACK: bool = "execution.checkpointing.fallback" => false;
-    /// The number of complete checkpoints that are kept, at least one; older ones are deleted.
-    RETAINED: u32 = "execution.checkpointing.num-retained" => 1, other ["state.checkpoints.num-retained"];
+    /// The number of complete checkpoints that are kept; older ones are deleted.
+    RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
     /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.
-    DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"];
+    DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
+        must be_absolute_if_set;
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
     /// that starts from a savepoint reads it on all machines.
-    SAVEPOINT_DIRECTORY: Option<String> = "execution.checkpointing.savepoint-dir" => None, other ["state.savepoints.dir"];
+    SAVEPOINT_DIRECTORY: Option<String> = "execution.checkpointing.savepoint-dir" => None, other ["state.savepoints.dir"],
+        must be_absolute_if_set;
     /// Whether checkpoints store only what has changed in keyed state since the newest complete checkpoint, and refer to that one's files
     /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with

@@ -5,6 +5,7 @@ use super::savepoint_args::{Savepoint, SavepointAction, Stop};
 use super::{Context, Failure, Outcome, client};
 use crate::exit::Exit;
 use crate::targets;
+use conf::Options;
 use model::JobId;
 use rest::client::{ClientError, RestClient};
 use rest::messages::{OperationInfo, SavepointBody, StopBody};
@@ -22,9 +23,9 @@ pub(super) async fn savepoint(context: &Context, args: Savepoint) -> Outcome {
         return dispose(context, &cluster, path).await;
     }
     let job = job_id(args.job.as_deref().unwrap_or_default())?;
-    check_directory(args.directory.as_deref())?;
+    let target_directory = directory(&context.options, args.directory)?;
     let client = targets::retrieve(context, &args.cluster).await?;
-    let body = SavepointBody { target_directory: args.directory, ..SavepointBody::default() };
+    let body = SavepointBody { target_directory, ..SavepointBody::default() };
     let begun = client.savepoint(&job, &body).await;
     let trigger = begun.map_err(|e| client::failure(context, &client, e))?;
     let folder = savepoint_of(context, &client, &job, &trigger).await?;
@@ -36,13 +37,9 @@ pub(super) async fn savepoint(context: &Context, args: Savepoint) -> Outcome {
 
 pub(super) async fn stop(context: &Context, args: Stop) -> Outcome {
     let job = job_id(&args.job)?;
-    check_directory(args.directory.as_deref())?;
+    let target_directory = directory(&context.options, args.directory)?;
     let client = targets::retrieve(context, &args.cluster).await?;
-    let body = StopBody {
-        target_directory: args.directory,
-        drain: Some(args.drain),
-        ..StopBody::default()
-    };
+    let body = StopBody { target_directory, drain: Some(args.drain), ..StopBody::default() };
     let begun = client.stop(&job, &body).await;
     let trigger = begun.map_err(|e| client::failure(context, &client, e))?;
     let folder = savepoint_of(context, &client, &job, &trigger).await?;
@@ -116,6 +113,16 @@ fn job_id(text: &str) -> Result<String, Failure> {
     text.parse::<JobId>().map(|job| job.to_string()).map_err(Failure::usage)
 }
 
+/// Returns the directory that the command names for a savepoint, by its argument or else by `-D`. Where it names none, the JobManager takes
+/// the job's or its own, which this machine's `flott.yaml` does not override.
+fn directory(options: &Options, argument: Option<String>) -> Result<Option<String>, Failure> {
+    let option = &conf::checkpointing::SAVEPOINT_DIRECTORY;
+    let by_command = options.source_of(option.key()) == Some("command line");
+    let directory = argument.or_else(|| options.get(option).filter(|_| by_command));
+    check_directory(directory.as_deref())?;
+    Ok(directory)
+}
+
 /// Refuses a relative path, which would mean a directory of the JobManager's process.
 fn check_directory(directory: Option<&str>) -> Result<(), Failure> {
     match directory {
@@ -149,6 +156,21 @@ mod tests {
         };
         let failed = OperationResult { location: None, failure_cause: Some(cause) };
         assert_eq!(ended(info(Some(failed))), Some(Err("full".to_owned())));
+    }
+
+    #[test]
+    fn the_directory_of_the_command_line_is_sent_and_that_of_the_machine_is_not() {
+        let of = |place| {
+            let set = [("state.savepoints.dir", "/of-option")];
+            Options::default().overlaid(set, place).unwrap()
+        };
+        let (by_command, by_file) = (of("command line"), of("flott.yaml:3"));
+        let sent = |options, argument: Option<&str>| {
+            directory(options, argument.map(str::to_owned)).unwrap()
+        };
+        assert_eq!(sent(&by_command, None).as_deref(), Some("/of-option"));
+        assert_eq!(sent(&by_command, Some("/argument")).as_deref(), Some("/argument"));
+        assert_eq!(sent(&by_file, None), None);
     }
 
     #[test]

@@ -58,6 +58,21 @@ async fn a_directory_that_is_marked_is_marked_again_on_a_full_disk() {
     assert!(matches!(&first, Err(CheckpointError::Store(error)) if *error == full), "{first:?}");
 }
 
+/// Without the mark no host would run a task of the job after its next failure.
+#[tokio::test]
+async fn a_mark_that_was_deleted_is_there_again_with_the_next_checkpoint() {
+    let memory = MemoryObjects::new();
+    let directory = CheckpointDirectory::new(Arc::new(memory.clone()));
+    let unmarked = metadata(1, 1, Vec::new());
+    directory.put_metadata(&unmarked).await.unwrap();
+    assert!(!directory.is_shared(JOB).await.unwrap());
+    directory.mark_shared(JOB).await.unwrap();
+    memory.delete(&format!("{JOB}/{SHARED}")).await.unwrap();
+    assert!(!directory.is_shared(JOB).await.unwrap());
+    directory.clone().put_metadata(&metadata(2, 1, Vec::new())).await.unwrap();
+    assert!(directory.is_shared(JOB).await.unwrap());
+}
+
 #[tokio::test]
 async fn a_late_deletion_spares_everything_that_a_successor_refers_to() {
     let memory = MemoryObjects::new();
