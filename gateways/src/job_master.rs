@@ -313,9 +313,10 @@ pub enum SavepointError {
     /// text says which. Nothing was begun.
     #[error("{0}")]
     Directory(String),
-    /// The job takes no savepoint: not now, because it or one of its tasks does not run, it is about to finish, a stop waits already, or
-    /// 16 savepoints wait; or never, because it takes no checkpoints at all (bounded input, no interval, no sinks that commit). The text
-    /// says which. Nothing was begun.
+    /// The job takes no savepoint: not now, because it does not run, tasks wait for slots, its coordinators are not up, no task runs any
+    /// more, it is about to finish, a stop waits already, or 16 savepoints wait; or never, because it takes no checkpoints at all (bounded
+    /// input, no interval, no sinks that commit). The text says which. Nothing was begun. Tasks that start are no reason: the savepoint
+    /// waits for them.
     #[error("{0}")]
     Refused(String),
     /// The savepoint was accepted and has failed: tasks failed, did not all run in time or could not store their state, it took longer

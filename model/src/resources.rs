@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 /// size" ([`ResourceProfile::unknown`]); in an offer, 0 means that the slot has none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct ResourceProfile {
-    /// CPU in thousandths of a core, compared when a slot is chosen and not enforced; 0: no requirement.
+    /// CPU in thousandths of a core, compared when a slot is chosen and not enforced; 0: no requirement, or none offered.
     pub cpu_millis: u64,
-    /// Memory for user code in bytes; 0: no requirement.
+    /// Memory for user code in bytes; 0: no requirement, or none offered.
     pub task: MemorySize,
-    /// Managed memory in bytes: tables of operators' state up to this amount do not count as memory of user code; 0: no requirement.
+    /// Managed memory in bytes: tables of operators' state up to this amount do not count as memory of user code; 0: no requirement, or
+    /// none offered.
     pub managed: MemorySize,
-    /// Memory for buffers of the exchange of records, in bytes; 0: no requirement.
+    /// Memory for buffers of the exchange of records, in bytes; 0: no requirement, or none offered.
     pub network: MemorySize,
     /// Whole amounts of other resources by name (`gpu`); a resource that is not named is not required, or not offered.
     pub extended: BTreeMap<String, u64>,

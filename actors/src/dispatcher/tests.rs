@@ -306,6 +306,13 @@ async fn malformed_graphs_and_partial_resources_are_refused_and_nothing_is_kept(
     options.options.insert("no.such.option".into(), "1".into());
     let unknown = f.submit(options).await.unwrap_err();
     assert!(unknown.to_string().contains("no.such.option"), "{unknown}");
+    let mut of_the_cluster = graph(1, 1, false);
+    of_the_cluster.options.insert("taskmanager.numberOfTaskSlots".into(), "4".into());
+    let refused = f.submit(of_the_cluster).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("'taskmanager.numberOfTaskSlots', which is not an option of a job"),
+        "{refused}"
+    );
     assert_eq!(f.stored(1).await, Vec::<String>::new());
     assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
 }

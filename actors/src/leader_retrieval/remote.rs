@@ -64,7 +64,7 @@ pub struct RetrievalSettings {
     /// Pause after the first failed question, 50 ms by default; it doubles with each further failure in a row, up to
     /// `retry_max`.
     pub retry: Duration,
-    /// Upper bound of the pause after failed questions; 500 ms by default.
+    /// Upper bound to which `retry` doubles; 500 ms by default. The first pause is `retry` also where that is longer.
     pub retry_max: Duration,
 }
 

@@ -23,8 +23,8 @@ pub struct ProducerTable {
     pub vertex: JobVertexId,
     /// Data addresses (`host:port`) of the program hosts that the producers run in, each once.
     pub addresses: Vec<Arc<str>>,
-    /// For each producing subtask by index: its attempt number, and the index of its host in `addresses`; [`NOT_DEPLOYED`] for
-    /// one of another region (forward edges) that has no place yet and that no consumer here reads from.
+    /// For each producing subtask by index: its attempt number, and the index of its host in `addresses`. The index is [`NOT_DEPLOYED`]
+    /// for a subtask of another region (forward edges) that has no place yet and that no consumer here reads from.
     pub subtasks: Vec<(u32, u32)>,
 }
 

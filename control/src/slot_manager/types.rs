@@ -44,7 +44,7 @@ pub struct Settings {
     /// The way in which the cluster gets its workers.
     pub supply: Supply,
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
-    /// those that the job uses already, then from the most used.
+    /// those that the job uses already, then from the most used. In both cases among slots of the smallest size that suffices.
     pub spread_out: bool,
     /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made before; in
     /// production two heartbeat intervals. 0: every report counts.

@@ -122,7 +122,7 @@ pub enum AppendError {
         why: String,
     },
     /// The store failed. The record may or may not have been written; the caller should repeat the same append, take-over or deletion. Not
-    /// so after [`JobLogs::create`], which has tried to withdraw the log: another try needs a new [`LogId`].
+    /// so after [`JobLogs::create`], which has tried to withdraw what it had written: another try needs a new [`LogId`].
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -50,7 +50,8 @@ pub struct ChainShared {
     /// long step; the task lowers it before each step.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and of
-    /// events only barriers, no watermarks and no end of input. Mail, snapshots and notices of complete checkpoints come as ever.
+    /// events only barriers, no watermarks and no end of input. Answers to requests, snapshots and notices of complete checkpoints come as
+    /// ever; timers of the clock only to an operator that commits.
     pub restored_at_end: bool,
     /// True if the task waits, after the end of its data, for the job's final checkpoint: in a job with periodic checkpoints, sinks that
     /// commit, or an unbounded source. If false, the task finishes at once at the end of its data, and the job takes no checkpoint at all.
