@@ -29,7 +29,8 @@ use upcalls::{Asked, Flag, Upcalls, World};
 /// The reason why a run of a job in the test harness ([`Harness::run`]) failed. Failures by [`Harness::fail_after`] are no reason.
 #[derive(Debug, Error)]
 pub enum HarnessError {
-    /// A task could not be made, opened or closed, or failed. The run ends, and all tasks are dropped without `close` or `dispose`.
+    /// A task could not be made, opened or closed, or failed. The run ends, and all tasks that have not finished are dropped without
+    /// `close` or `dispose`.
     #[error("subtask {subtask} of chain '{chain}' failed: {error}")]
     Task {
         /// Name of the chain.

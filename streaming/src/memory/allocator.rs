@@ -25,7 +25,8 @@ use std::{
     thread::Thread,
 };
 
-/// The number of bytes, 64 KiB, by which a thread's counts may differ from what the thread has added to the accounts.
+/// The number of bytes, 64 KiB, by which each of a thread's two counts (allocated, and moved between tasks) may differ from what the thread
+/// has added to the accounts.
 pub const CHUNK: u64 = 64 << 10;
 
 /// The maximum number of tasks with accounts in one process. Further tasks share the account of threads without a task.
@@ -85,7 +86,8 @@ impl Drop for End {
 }
 
 /// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process: the requested sizes, without
-/// what `A` adds. It never refuses memory; where `A` has none, the call fails and counts nothing. Programs have it as global allocator.
+/// what `A` adds. It never refuses memory; where `A` has none, the call fails and counts nothing, except a `realloc` to less than 64 KiB.
+/// Programs have it as global allocator.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
@@ -252,8 +254,8 @@ impl Account {
         Self(found.map_or(SHARED, |index| index + SHARED + 1))
     }
 
-    /// Returns the number of bytes that the task holds, exact up to [`CHUNK`]. Negative if the task has freed or given away more than was
-    /// counted for it, such as memory that another thread allocated and did not hand over.
+    /// Returns the number of bytes that the task holds, exact up to twice [`CHUNK`] for each thread that counts for it. Negative if the
+    /// task has freed or given away more than was counted for it, such as memory that another thread allocated and did not hand over.
     pub fn balance(&self) -> i64 {
         if self.0 == SHARED { 0 } else { slot(self.0).balance.load(Ordering::Relaxed) }
     }

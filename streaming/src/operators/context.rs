@@ -219,8 +219,8 @@ pub enum OperatorMail {
         /// not answer in time (60 to 120 s), the operator has no coordinator, or 4,096 requests of the task had no answer yet.
         result: Result<Vec<u8>, String>,
     },
-    /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input, unless
-    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
+    /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input or the
+    /// barrier of a stop that is not drained, unless [`Operator::is_committing`](super::Operator::is_committing) is true then.
     Timer {
         /// The number that the operator gave its request.
         ticket: u32,
@@ -244,9 +244,10 @@ impl OperatorContext {
     pub fn parallelism(&self) -> u32 {
         self.shared.parallelism
     }
-    /// Returns true if this subtask takes over from the subtask with the index `former` of an earlier attempt, its state and its
-    /// leftover files. Each former subtask has exactly one successor, whatever the parallelism was and is: subtask 1 of 3 succeeds
-    /// the subtasks 1, 4, 7 and so on.
+    /// Returns true if this subtask takes over from the subtask with the index `former` of an earlier attempt: its leftover files, and what
+    /// an operator of one's own restores by this rule. Keyed state and the lists of an [`OperatorState`](crate::state::OperatorState) are
+    /// dealt out by other rules. Each former subtask has exactly one successor, whatever the parallelism was and is: subtask 1 of 3
+    /// succeeds the subtasks 1, 4, 7 and so on.
     pub fn takes_over(&self, former: u32) -> bool {
         former % self.parallelism().max(1) == self.subtask()
     }
@@ -443,8 +444,9 @@ impl OperatorContext {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
     /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
-    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input is
-    /// dropped, unless [`Operator::is_committing`](super::Operator::is_committing) is true then.
+    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input,
+    /// or after the barrier of a stop that is not drained, is dropped, unless [`Operator::is_committing`](super::Operator::is_committing)
+    /// is true then.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }

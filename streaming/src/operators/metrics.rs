@@ -49,9 +49,9 @@ pub struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    /// Returns the counter named `name`, which begins at 0 in every attempt. The first call registers it: REST shows it as
-    /// `OPERATOR.name`, with at most 80 characters of the operator's name. The same name returns the same number, also as a gauge, and
-    /// also in another operator of the task that has the same name. Takes a lock, so call it in `open`, not per record.
+    /// Returns the counter named `name`, which begins at 0 in every attempt. The first call registers it: REST shows it as `OPERATOR.name`,
+    /// with at most 80 characters of the operator's name. The same name returns the same number, also as a gauge, and also in another
+    /// operator of the task whose name has the same first 80 characters. Takes a lock, so call it in `open`, not per record.
     ///
     /// # Errors
     /// Fails with a text if the name is empty, longer than 128 characters or has control characters, or if it is new and the task has

@@ -1,7 +1,8 @@
 //! Operators: the processing steps of a chain, which take records one batch at a time.
 //!
-//! A chain is a sequence of boxed [`Consumer`]s, each linked to the next one with its record type. It costs one virtual call
-//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock other than the host's.
+//! A chain is a sequence of boxed [`Consumer`]s, each linked to the next one with its record type. It costs one virtual call per batch and
+//! operator, none per record. Nothing here may spawn, read a clock other than the host's, or block, except a call of a function that waits
+//! for room in an output.
 
 mod alarm;
 mod assign;
@@ -92,7 +93,8 @@ pub(crate) fn text_of(error: &BoxError) -> String {
 pub enum Flow {
     /// The operator, or the whole rest of the chain, is done with the event.
     Done,
-    /// An output is full or the step was interrupted: hand the same event in again when there is room.
+    /// An output is full, the step was interrupted, or the event has to wait until a snapshot is written: hand the same event in again in a
+    /// later step.
     More,
     /// An operator waits for mail, such as keyed state that is being fetched: hand the same event in again after the mail has come.
     Waiting,
@@ -208,10 +210,10 @@ pub trait Consumer<T>: Send {
 
 /// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a task
 /// runs. The task calls `open` once, in which a restored operator reads its state from the context; then `process` for records, `event` for
-/// control elements and `mail` for answers and timers; at a barrier `event` first and then one of `begin_incremental`, `begin_snapshot` and
-/// `snapshot`; `notify_complete` for a complete checkpoint; at the end `close`, or `dispose` if it was cancelled or has failed. Each
-/// subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the task, except one in
-/// `dispose`.
+/// control elements and `mail` for answers and timers; at a barrier `event` first, then `begin_incremental` or `begin_snapshot`, and
+/// `snapshot` if that one has begun none; `notify_complete` for a complete checkpoint; at the end `close`, or `dispose` if it was cancelled
+/// or has failed. Each subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the task,
+/// except one in `dispose`.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
@@ -249,8 +251,8 @@ pub trait Operator<In>: Send {
     ) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default. Timers do not come after the
-    /// operator's end of input, unless [`Operator::is_committing`] is true.
+    /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default. Timers come neither after the
+    /// operator's end of input nor after the barrier of a stop that is not drained, unless [`Operator::is_committing`] is true.
     ///
     /// # Errors
     /// An error fails the task.
@@ -262,9 +264,10 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns the bytes that the tables and timers of the operator's keyed state or windows take. What keys and values have on the
-    /// heap (texts, maps, lists) does not count. `None`, as by default, if the operator has no such state. REST shows the number as the
-    /// metric `stateBytes` of the operator. Called after `open`, and a few times a second if it did not return `None` then.
+    /// Returns the bytes that the tables and timers of the operator's keyed state or windows take. What keys and values have on the heap
+    /// (texts, maps, lists) does not count. `None`, as by default, if the operator has no such state. REST shows the number as the metric
+    /// `stateBytes` of the operator. Called after `open`; if it did not return `None` then, also whenever the task sends batches that are
+    /// not full, by default at least 10 times a second under load.
     fn state_bytes(&self) -> Option<u64> {
         None
     }

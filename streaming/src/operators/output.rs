@@ -29,8 +29,9 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// whose one call emits much should therefore be divided: a source reader asks
 /// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer.
 ///
-/// Two calls never wait. A call for a timer or an answer that comes while an output is full keeps all that it emits in memory. A call of
-/// a task that was cancelled, or has been failed from outside, drops what it emits.
+/// Some calls never wait. A call for a record that an interrupted step has left, and one for a timer or an answer that comes while an
+/// output is full or such records are left, keep all that they emit in memory. A call of a task that was cancelled, or has been failed from
+/// outside, drops what it emits.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -92,8 +93,8 @@ impl<T: Record> Collector<T> {
         !self.stopped && !self.interrupt.is_raised()
     }
 
-    /// Emits a record with the event time of the record, or event-time timer, that the function was called for; without one if that
-    /// has none.
+    /// Emits a record with the event time that [`Collector::timestamp`] returns: that of the record, event-time timer or window that the
+    /// function was called for, unless [`Collector::set_time`] has set another; without one if it is `None`.
     #[inline(always)]
     pub fn collect(&mut self, record: T) {
         self.push(record, self.time);
@@ -131,8 +132,8 @@ impl<T: Record> Collector<T> {
         self.stopped = true;
     }
 
-    /// Returns the event time that [`Collector::collect`] gives to records, in milliseconds since 1970: that of the record or event-time
-    /// timer that the function was called for, or the one set by [`Collector::set_time`]. `None` if records get none.
+    /// Returns the event time that [`Collector::collect`] gives to records, in milliseconds since 1970: that of the record, event-time
+    /// timer or window that the function was called for, or the one set by [`Collector::set_time`]. `None` if records get none.
     pub fn timestamp(&self) -> Option<i64> {
         (self.time != NO_TIME).then_some(self.time)
     }
@@ -407,8 +408,8 @@ impl<T: Record> Collector<T> {
         Ok(flow)
     }
 
-    /// Returns true if the rest of the chain takes nothing more for now, or has failed. Records that are emitted nevertheless are kept. A
-    /// function that emits many records by itself, such as for timers, should stop then and continue later.
+    /// Returns true if the rest of the chain takes nothing more for now, or has failed. Records that are emitted nevertheless are kept, but
+    /// dropped after a failure. A function that emits many records by itself, such as for timers, should stop then and continue later.
     pub fn is_full(&self) -> bool {
         self.failure.is_some() || self.events_wait() || self.next.full() || self.sides.full()
     }

@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each subtask
-/// works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; with another parallelism its lists
-/// are dealt out anew or given to every subtask, as their types say. State of keys belongs into a
+/// works on its own clone. The state is in checkpoints, but not what the clone has in its own fields; at a restore its lists are, as their
+/// types say, given as a whole to every subtask, or dealt out anew if the parallelism is another one. State of keys belongs into a
 /// [`KeyedProcessFunction`](super::KeyedProcessFunction). There are no timers. The task calls `open` with the restored state, then
 /// `process` for each record, `finish` after the last record of bounded input, and `close` at its end, however it ends. An error fails the
 /// task with [`TaskError::User`].

@@ -98,8 +98,8 @@ pub struct TimerService<'a, K> {
 
 impl<K: Key> TimerService<'_, K> {
     /// Sets a timer of the current key that fires when the operator's watermark reaches `timestamp`, in milliseconds since 1970. If the
-    /// watermark has passed it already, the next watermark fires it; set in `on_timer` of event time, it fires with the same watermark.
-    /// Does nothing if the key has a timer of event time at this moment.
+    /// watermark has passed it already, the next watermark fires it, or none if it was the final one; set in `on_timer` of event time, it
+    /// fires with the same watermark. Does nothing if the key has a timer of event time at this moment.
     pub fn event_time(&mut self, timestamp: i64) {
         self.timers.event.set(timestamp, self.at, self.key);
     }

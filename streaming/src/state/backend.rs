@@ -21,8 +21,9 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
-/// fails the task. For keyed state the restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others
-/// fail the job. An error of the state of a subtask (`read_operator_state`) counts as an error of user code.
+/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job. In
+/// the state of a sink's writer or committer, and where a function of the program returns it, any of them counts as an error of user code
+/// instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
@@ -117,7 +118,7 @@ pub trait Free<K, V> {
 pub struct Incremental<'a> {
     /// The number of the snapshot's checkpoint.
     pub checkpoint: u64,
-    /// Returns true for a checkpoint that was aborted: nothing refers to it.
+    /// Returns true for the newest of the checkpoints that were aborted: nothing refers to it. Returns false for older ones.
     pub is_aborted: &'a dyn Fn(u64) -> bool,
     /// The beginning of each chunk of a full snapshot.
     pub head: &'a [u8],
@@ -162,7 +163,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     type Free<'a>: Free<K, V>
     where
         Self: 'a;
-    /// True if every key is resident at all times: callers then leave out `admit`, `fetch` and `release`.
+    /// True if every key is resident at all times: callers then leave out `admit` and `release`; `fetch`, which they may call, must return
+    /// nothing.
     const ALWAYS_RESIDENT: bool;
 
     /// Resets the backend to an empty one for the key groups that the subtask owns. Called once, before anything is restored.
@@ -177,7 +179,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     ///
     /// # Errors
     /// Fails with [`StateError::NotOwned`] if this subtask does not own the key's group, [`StateError::NotResident`] if the key was not
-    /// admitted or is still being fetched.
+    /// admitted or is still being fetched, [`StateError::Codec`] if a snapshot is being written and needs an old value that cannot be
+    /// encoded.
     fn place(
         &mut self,
         at: KeyAddress,
@@ -185,7 +188,7 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
     /// Returns true if the state is larger than the processor's caches, so that the caller should call [`StateBackend::fetch_ahead`] for
-    /// the keys of the next batch. Called once before each batch. False by default.
+    /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]. False by default.
     fn reads_ahead(&mut self) -> bool {
         false
     }
@@ -301,8 +304,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     }
 
     /// Removes some of the entries and returns them; `None` if no entry is left. Called at the end of bounded input, once no snapshot is
-    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and calls no other
-    /// method before: so the backend is emptied without having all entries in memory twice.
+    /// being written, by operators that emit one result per key. The caller repeats the call until it gets `None`, and neither uses a key
+    /// nor begins a snapshot before: so the backend is emptied without having all entries in memory twice.
     ///
     /// # Errors
     /// Fails with the backend's error if it cannot read the entries.

@@ -17,9 +17,10 @@ use std::{
 
 const VERSION: u8 = 1;
 
-/// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by
-/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) and the writer of a sink use it.
-/// After a restore with another parallelism the values of each list are dealt out to the subtasks, and each gets those of all union lists.
+/// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by `#[derive(OperatorState)]`; a
+/// [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) and the writer of a sink use it. At a restore each subtask gets
+/// the values that all subtasks had in a union list; those of the other lists are dealt out to the subtasks if the parallelism is another
+/// one.
 ///
 /// ```
 /// use streaming::state::{ListState, OperatorState, State, UnionListState};

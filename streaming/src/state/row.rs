@@ -151,7 +151,7 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the decoded entry, which is a map's name or the index of a list's value.
+    /// Returns the decoded entry, which is a map's name or the index of the first of a list's values in the row.
     ///
     /// # Errors
     /// Fails with [`CodecError`] if the bytes are not exactly one value of type `N`, also for a field of a single value, whose entry is

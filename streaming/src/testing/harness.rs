@@ -221,9 +221,9 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.link.batch(&mut batch)?;
         self.work_off()
     }
-    /// Passes in a watermark: no record with an event time of at most `ms` milliseconds since 1970 follows. The timers and windows that
-    /// it makes due fire before the return. A task's watermarks never go back, and one that does makes nothing due, see
-    /// [`OperatorHarness`].
+    /// Passes in a watermark: no record with an event time of at most `ms` milliseconds since 1970 follows. The timers and windows that it
+    /// makes due fire before the return. A task's watermarks never go back; one that does makes due only what the greatest one before it
+    /// would, see [`OperatorHarness`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.

@@ -162,9 +162,9 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
     {
         operator(KeyedOperator::new(self.selector.clone(), function, F::State::declare()))
     }
-    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state): the closure is
-    /// called for every record with the key, the record, the key's value of state and the output. The state is named `value` here, so
-    /// that a snapshot of a job that names it otherwise cannot be restored.
+    /// Prepares the test of [`KeyedStream::flat_map_with_state`](crate::api::KeyedStream::flat_map_with_state): the closure is called for
+    /// every record with the key, the record, the key's value of state and the output. The state is named `value` here, so that a snapshot
+    /// of a job that names it otherwise is restored without this state.
     pub fn flat_map_with_state<V, U, F>(&self, function: F) -> StatefulBuilder<T, S, V, F, U>
     where
         V: FlottType,

@@ -233,7 +233,7 @@ impl<S: Source> SourceHarness<S> {
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
-    /// Returns true if the subtask has become idle, so that watermarks do not wait for it, and no record has ended that.
+    /// Returns true while the subtask is idle, so that watermarks do not wait for it.
     pub fn is_idle(&self) -> bool {
         self.output.is_idle()
     }

@@ -45,7 +45,7 @@ pub trait WatermarkGenerator<T>: Clone + Send + 'static {
 
     /// Called after every batch, and at intervals if [`WatermarkGenerator::PERIODIC`] is true, with the time of the machine's clock in
     /// milliseconds since 1970. Returns a watermark in milliseconds since 1970, or `None` if there is no new one; one that is not greater
-    /// than the last one is ignored.
+    /// than the last one is ignored, in a source also that of an idle split.
     fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
 }
 
@@ -109,8 +109,8 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
 /// ```
 pub trait TimestampAssigner<T>: Clone + Send + 'static {
     /// Returns the event time of a record, in milliseconds since 1970. Called once for each record, before the generator gets it. `given`
-    /// is the time that the record has already from its source, or [`NO_TIME`](crate::batch::NO_TIME). A result of `NO_TIME` leaves the
-    /// record without an event time.
+    /// is the time that the record has already, from its source or an operator before, or [`NO_TIME`](crate::batch::NO_TIME). A result of
+    /// `NO_TIME` leaves the record without an event time.
     fn timestamp(&mut self, record: &T, given: i64) -> i64;
 }
 
@@ -121,7 +121,7 @@ impl<T, F: FnMut(&T) -> i64 + Clone + Send + 'static> TimestampAssigner<T> for F
     }
 }
 
-/// The timestamp assigner that leaves every record the event time that its source gave it, or none.
+/// The timestamp assigner that leaves every record the event time that it has, from its source or an operator before, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SourceTimestamps;
 
@@ -240,9 +240,9 @@ where
 
 impl<T, F, G> WatermarkStrategy<T, F, G> {
     /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again, at least 2 ms):
-    /// the watermark of the operators behind then no longer waits for it. A subtask of a source that has no splits for as long becomes
-    /// idle too. The next record ends the idleness. A subtask that its output holds up does not become idle. Without a timeout, the
-    /// default, nothing becomes idle, except splits of which the source itself says so.
+    /// the watermark of the operators behind then no longer waits for it. A subtask of a source that has no splits for as long becomes idle
+    /// too. The next record, or watermark of the source itself, ends the idleness. A subtask that its output holds up does not become idle.
+    /// Without a timeout, the default, nothing becomes idle, except splits of which the source itself says so.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
     }

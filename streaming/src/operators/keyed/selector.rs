@@ -3,9 +3,9 @@
 use crate::types::Key;
 use std::{any::Any, marker::PhantomData, ptr};
 
-/// Finds the key of a record. A key that has to be computed is held beside the record, so that it is computed once where the record
-/// is sent and once where it arrives. Equal records must have equal keys at all times, because the key decides the subtask and the
-/// state.
+/// Finds the key of a record. A key that has to be computed is held beside the record, so that it is computed at most once where the record
+/// is sent and mostly once where it arrives, see [`ByValue`]. Equal records must have equal keys at all times, because the key decides the
+/// subtask and the state.
 pub trait KeySelector<T>: Clone + Send + 'static {
     /// The type of the keys.
     type Key: Key;
@@ -86,7 +86,8 @@ pub struct ByReference<F, K> {
 }
 
 /// A selector of a key that is computed from the record (`key_by_value`). The key is held beside the record: the function is called once
-/// where the record is sent and once where it arrives.
+/// where the record is sent, unless the record can only go to one subtask, and once where it arrives; there again if the step is
+/// interrupted or the key's state has to be fetched.
 #[derive(Debug)]
 pub struct ByValue<F, K> {
     function: F,

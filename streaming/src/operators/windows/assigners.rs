@@ -310,8 +310,9 @@ sessions! {
     /// Sessions of event time: records of a key belong to one session while the distance from one to the next is at most the
     /// gap. A record that falls between two sessions can join them into one.
     ///
-    /// A session begins with its first record and ends one gap after its last one. With an allowed lateness a session is kept
-    /// that much longer: a late record that belongs to it, or that joins it with others, emits the changed session again.
+    /// A session begins with its first record and ends one gap after its last one. With an allowed lateness a session is kept that much
+    /// longer: a late record that belongs to it, or that joins it with others, emits the changed session again: at once, or at its new end
+    /// if the watermark has not reached that.
     ///
     /// ```
     /// use std::time::Duration;

@@ -65,8 +65,9 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
 
     /// Adds a record with its event time to the windows of its key, whose state is resident. A late record that no window takes goes to the
     /// side output of late records, or is dropped and counted; a record between two windows that is not late is dropped uncounted. A window
-    /// that was fired already and takes a record is fired once more. Queues the key if it has to be looked at earlier than before. Returns
-    /// true if the operator goes on with the next record of the batch, false if the step is to end; the record is taken either way.
+    /// that was fired already and takes a record is fired once more, a session that has grown beyond the time that has passed only at its
+    /// new end. Queues the key if it has to be looked at earlier than before. Returns true if the operator goes on with the next record of
+    /// the batch, false if the step is to end; the record is taken either way.
     ///
     /// # Errors
     /// Returns an error if the user's code fails, or if the subtask does not own the key.

@@ -28,12 +28,13 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Adds the records of a batch to their windows, until the output interrupts the step; the records that are left stay in the batch.
     /// Records whose keys are not resident (their state is not in memory) are kept aside until it has been fetched. All records have an
     /// event time, between the two of `extent`. A late record for a window that was fired and is still kept fires that window once more,
-    /// for the record's key. A late record that no window takes goes to the side output of late records, or is dropped and counted; a
-    /// record between two windows that is not late is dropped uncounted.
+    /// for the record's key; a session that thereby ends later than the time that has passed fires at its new end. A late record that no
+    /// window takes goes to the side output of late records, or is dropped and counted; a record between two windows that is not late is
+    /// dropped uncounted.
     ///
     /// # Errors
     /// Returns [`TaskError::User`] if the user's code fails, also for a session gap below 1 ms; [`TaskError::Deployment`] if the subtask
-    /// does not own a key.
+    /// does not own a key; [`TaskError::Codec`] if a value that a snapshot needs before it changes cannot be encoded.
     fn add(
         &mut self,
         selector: &S,
