@@ -261,7 +261,8 @@ impl<S: Source> SourceHarness<S> {
         self.work_off().map(drop)
     }
     /// Takes a checkpoint of the enumerator, then of the reader, notifies both that it is complete, and returns it for
-    /// [`SourceHarnessBuilder::restore`]. Checkpoints are numbered from 1.
+    /// [`SourceHarnessBuilder::restore`]. Checkpoints are numbered from 1. Once the reader has ended, its part of the snapshot is empty: a
+    /// reader restored from it holds no split.
     ///
     /// # Errors
     /// Returns the reader's error or, as [`TaskError::Coordinator`], that of the enumerator, or that the reader has not confirmed what the

@@ -32,7 +32,7 @@ impl<K> Context<'_, K> {
     }
     /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark. It is `i64::MAX` once bounded input
     /// has ended. In `on_timer` of event time it is the watermark that fires the timer, not the timer's moment. A restored operator has
-    /// that of the checkpoint, after a change of the parallelism the least one of the former subtasks whose keys it takes over.
+    /// that of the checkpoint, after a change of the parallelism the least one that those former subtasks had whose keys it takes over.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
