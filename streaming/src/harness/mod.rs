@@ -66,14 +66,15 @@ pub struct Outcome {
     /// For each checkpoint of any attempt, by number from 1: the number of subtasks that acknowledged it, and the number of operator
     /// states that they sent with that, one per operator and subtask.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
-    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only to timers, not while I/O runs.
+    /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only to timers: the time that I/O takes
+    /// does not count.
     pub elapsed_ms: u64,
 }
 
 /// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
 /// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in rounds, and the number of steps is looked at after
 /// each round, so that what is due at a number of steps may come a few steps later. The clock, which tasks see as Unix time and for timers,
-/// begins in November 2023 and jumps to the next timer when no task has work.
+/// begins in November 2023 and jumps to the next timer when no task has work, also while I/O runs.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,

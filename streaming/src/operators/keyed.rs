@@ -33,9 +33,9 @@ pub enum UpdateMode {
 /// The state that a fold keeps of each key.
 type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
-/// The operator that folds the records of each key into one value by a [`Folding`] (count, sum, reduce, fold), which is emitted as
-/// the [`UpdateMode`] says. Its keyed state is in checkpoints, with `execution.checkpointing.incremental` only what has changed. Watermarks
-/// pass through. A record whose key belongs to another subtask fails the task with [`TaskError::Deployment`].
+/// The operator that folds the records of each key into one value by a [`Folding`] (count, sum, reduce, fold), which is emitted as the
+/// [`UpdateMode`] says. Its keyed state is in checkpoints, with `execution.checkpointing.incremental` mostly only what has changed.
+/// Watermarks pass through. A record whose key belongs to another subtask fails the task with [`TaskError::Deployment`].
 pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
 where
     S: KeySelector<T>,

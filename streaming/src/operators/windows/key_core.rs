@@ -70,7 +70,8 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// the batch, false if the step is to end; the record is taken either way.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails, or if the subtask does not own the key.
+    /// Returns an error if the user's code fails, if the subtask does not own the key, or if a value that a snapshot needs before it
+    /// changes cannot be encoded.
     fn record<B: StateBackend<S::Key, Self::Windows>>(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
         backend: &mut B,
@@ -84,7 +85,8 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// meanwhile.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails, or if the subtask does not own the key.
+    /// Returns an error if the user's code fails, if the subtask does not own the key, or if a value that a snapshot needs before it
+    /// changes cannot be encoded.
     fn look<B: StateBackend<S::Key, Self::Windows>>(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
         backend: &mut B,
