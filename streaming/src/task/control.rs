@@ -165,10 +165,10 @@ impl TaskControl {
         self.cancelled_by_job_master.load(Ordering::Acquire)
     }
 
-    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
-    /// calls the observer's `stopping`. The task's state stays what it is, and none is reported, until its code has returned. Does nothing
-    /// if the task has ended, is CANCELING, or was failed before.
+    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED if
+    /// it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
+    /// calls the observer's `stopping`. The task's state stays what it is until its code has returned, unless the task is cancelled
+    /// meanwhile. Does nothing if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -273,8 +273,9 @@ impl TaskControl {
 }
 
 /// Returns the cause with which a task that ended with `error` is reported as FAILED, to users and to the restart strategy. Its kind is
-/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text, without the task's name. It is fatal, so that
-/// the job is not restarted, if [`TaskError::is_recoverable`] is false.
+/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text, before which [`start`](super::start) puts the
+/// task's name, but not for a panic, whose text names the task or chain. It is fatal, so that the job is not restarted, if
+/// [`TaskError::is_recoverable`] is false.
 pub fn failure_of(error: &TaskError) -> FailureCause {
     // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {
