@@ -1,7 +1,8 @@
 //! The interface between the chains of a program and the tasks that drive them.
 //!
 //! Chains (API, operators, sources, sinks) implement [`Subtask`] and [`Coordinator`]; the task runtime implements the ports and
-//! [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Nothing here may be called per record, block or read a clock.
+//! [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Only [`Interrupt::is_raised`] may be called per record, and only
+//! [`Subtask::open`], with the [`Restore`] that it reads, may block. Nothing here may read a clock.
 
 mod building;
 mod coordination;

@@ -293,9 +293,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     }
     /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes to
     /// [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. So the job fails at its start for what would make each commit
-    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
-    /// the sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The
-    /// future runs beside the task. Barriers wait for it, records do not.
+    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if the
+    /// sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The future runs
+    /// beside the task. Barriers and the end of input wait for it, records do not.
     ///
     /// `None`, which is the default, and a future that returns `None` announce nothing.
     ///

@@ -24,8 +24,8 @@ use std::{
 /// as the last state, as FINISHED, FAILED or CANCELED. A task that is failed from outside is announced by `stopping` only until then.
 pub trait TaskObserver: Send + Sync {
     /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. RUNNING may be reported
-    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked: the method
-    /// may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
+    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked, except for
+    /// DEPLOYING: the method may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
     /// Takes the report that a task was cancelled or failed from outside, once per task; not called if the task ends by itself. Called on
     /// the thread that stops the task, without the lock on its state, and must not block. If the task has not ended within
