@@ -53,9 +53,9 @@ impl Args {
         Self { program, list, usage: Rc::default() }
     }
 
-    /// Parses the arguments into a struct that derives `clap::Parser`. Prints nothing and does not end the process. If the build then
-    /// fails, with whatever error, the user sees clap's text instead of that error: help or the version with exit code 0, or what is
-    /// wrong with the arguments.
+    /// Parses the arguments into a struct that derives `clap::Parser`. Prints nothing and does not end the process. If the build function
+    /// then returns an error, whatever error, the user sees clap's text instead of it (but not if the function panics): help or the version
+    /// with exit code 0, or what is wrong with the arguments.
     ///
     /// # Errors
     /// Fails with clap's error when the arguments do not fit the struct, or when help or the version is asked for.

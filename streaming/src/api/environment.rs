@@ -205,7 +205,7 @@ impl Environment {
     /// whether the rest exists.
     ///
     /// # Errors
-    /// Fails when `name` is empty, absolute or leads out of the folder of shipped files, or when nothing of that name was shipped.
+    /// Fails when `name` is empty, absolute, begins with `./` or contains `..`, or when nothing of that name was shipped.
     pub fn shipped(&self, name: &str) -> Result<PathBuf, BoxError> {
         let path = Path::new(name);
         let mut parts = path.components();

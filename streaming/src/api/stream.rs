@@ -398,8 +398,9 @@ impl<T: Record> Stream<T> {
     /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
     /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with the
-    /// minimum of all whose input had not ended. The operator needs no uid: if a changed program finds no watermark in a savepoint, it
-    /// begins without one, so that operators whose state is new take records as on time that were late before.
+    /// minimum of all whose input had not ended (without one if one of these had none). The operator needs no uid: if a changed program
+    /// finds no watermark in a savepoint, it begins without one, so that operators whose state is new take records as on time that were
+    /// late before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,

@@ -69,11 +69,11 @@ impl<T: Record> Stream<T> {
 }
 
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
-    /// Groups the records of each key into windows:
-    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size,
-    /// slide or gap is below 1 ms. A record without an event time in a window of event time fails the job, which is not restarted. A job
-    /// that is restored with another size, slide or offset under the same uid fails too; with another session gap it does not: sessions
-    /// that had begun keep the end that they have.
+    /// Groups the records of each key into windows: `clicks.key_by(|c|
+    /// &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size, slide or fixed gap is
+    /// below 1 ms; a computed gap below 1 ms fails the task. A record without an event time in a window of event time fails the job, which
+    /// is not restarted. A job that is restored with another size, slide or offset under the same uid fails too; with another session gap
+    /// it does not: sessions that had begun keep the end that they have.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);

@@ -137,8 +137,8 @@ impl<T> Batch<T> {
         self.times.clear();
     }
 
-    /// Appends a record with its event time in milliseconds since 1970, or with [`NO_TIME`]. The first time in the batch gives the
-    /// records before it the time [`NO_TIME`].
+    /// Appends a record with its event time in milliseconds since 1970, or with [`NO_TIME`]. A time gives those records before it that have
+    /// no place in [`Batch::times`] the time [`NO_TIME`].
     // Always: a record of more than two words would be written to the stack and read back at once, which stops the processor.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
@@ -447,7 +447,7 @@ impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
         self.records.len() == 0
     }
 
-    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer. Does nothing if
+    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer. Moves none if
     /// none are left or `most` is 0.
     pub fn take_into(&mut self, most: usize, batch: &mut Batch<R::Item>) {
         if self.times.len() > 0 {

@@ -37,11 +37,11 @@ impl Channel {
 /// Merges the control events of the input channels of a chain (watermarks, idleness, barriers, ends) into those that pass through the
 /// chain. It only decides: its caller, the chain's head, pauses the channels.
 ///
-/// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel
-/// that was idle and is active again is aligned when its watermark reaches the last one that passed; until then it does
-/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes,
-/// unless that channel had not caught up. A channel that has ended no longer counts; it has delivered the final
-/// watermark before its end, unless its source was stopped.
+/// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel that was idle and
+/// is active again is aligned when its watermark reaches the last one that passed; until then it does not hold back the others. When the
+/// last active channel becomes idle or ends, the largest watermark of the channels that have not ended passes; but not if the last one
+/// became idle before it had caught up. A channel that has ended no longer counts; it has delivered the final watermark before its end,
+/// unless its source was stopped.
 ///
 /// Example with two channels: after watermark 10 of channel 0 and 7 of channel 1, 7 has passed. If channel 1 becomes
 /// idle, 10 passes.

@@ -42,8 +42,8 @@ enum Left<T> {
 
 /// The end of a chain that sends records and events on one edge. The writer collects the records of each channel in a batch, and sends it
 /// when it is full, before an event other than a watermark, or at a flush. A batch has fewer records the more channels there are, the
-/// larger the records and the slower the consumers. A watermark goes with the next batch, or at a flush. While a channel refuses an
-/// element, the writer keeps what comes and is full: the chain then takes no more input.
+/// larger the records and the slower the consumers. A watermark goes with the next batch, or alone before another event or at a flush.
+/// While a channel refuses an element, the writer keeps what comes and is full: the chain then takes no more input.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,

@@ -20,7 +20,8 @@ pub struct PassedBarrier {
     /// The barrier, which came through the inputs or, at a source, by a trigger.
     pub barrier: Barrier,
     /// True if the end of input had passed through the chain before the barrier: a subtask that is restored from the checkpoint processes
-    /// nothing more. False with the last barrier of a job: the job is stopped, and the operators are called no more but to commit.
+    /// nothing more. False with a barrier that is `last`: the job is stopped, and the operators get no further record, event or timer, but
+    /// still commit.
     pub ended: bool,
 }
 
@@ -51,7 +52,8 @@ pub trait Head: Send {
     /// Ends the data of a source at its present position: nothing more is read, and the final watermark and the end of input follow what
     /// was read. Does nothing if the data has ended already or the barrier of a stop was triggered, and for heads that read inputs.
     fn drain(&mut self) {}
-    /// Hands mail (the reply to an upcall, or a timer) to the operator `to` of the chain; drops mail for others.
+    /// Hands mail (the reply to an upcall, or a timer) to the operator `to` of the chain; drops mail for others, and timers of an operator
+    /// whose input has ended or whose job is stopped, unless the operator commits.
     ///
     /// # Errors
     /// Fails with [`TaskError`] if the head or an operator fails; the task fails with it.

@@ -36,9 +36,9 @@ const POLL_AGAIN: Duration = Duration::from_secs(20);
 /// The snapshot of a source's subtask: its splits, each with its watermark (milliseconds since 1970).
 type Snapshot<S> = Vec<(S, i64)>;
 
-/// The head of a chain with a source: drives the source's reader, and carries messages between the reader and its enumerator, which
-/// assigns the splits (parts of the input) to the subtasks. At a checkpoint it takes the snapshot of the reader's splits, each with its
-/// watermark; after a restore each subtask gets its own splits back, or with another parallelism an equal part of all.
+/// The head of a chain with a source: drives the source's reader, and carries messages between the reader and its enumerator, which assigns
+/// the splits (parts of the input) to the subtasks. At a checkpoint it takes the snapshot of the reader's splits, each with its watermark;
+/// after a restore each subtask gets its own splits back, or with another parallelism about an equal part of all.
 pub struct SourceHead<R: SourceReader> {
     reader: R,
     out: ReaderOutput<R::Record>,

@@ -10,10 +10,10 @@
 //! producer sends an element if the element ends at or before the channel's limit. The limit starts at the
 //! overdraft, 1 KiB, so that events and tiny batches need no round trip.
 //!
-//! The producer announces elements beyond the limit: the positions at which the first and the last waiting element
-//! end. The consumer's gate takes memory for all of them if the gate's share of the budget has room, else for the
-//! first one, and raises the limit by what it took: a grant. If there is no room even for the first one, the channel
-//! queues until the consumer has taken something.
+//! The producer announces elements beyond the limit: the positions at which the first and the last waiting element end. The consumer's gate
+//! takes memory for all of them if the gate's share of the budget has room and the consumer's rate sets no bound, else for the first one,
+//! and raises the limit by what it took: a grant. If there is no room even for the first one, the channel queues until the consumer has
+//! taken something.
 //!
 //! Bytes that arrive without a grant use up the channel's overdraft. The gate raises the limit again when the
 //! consumer takes the elements that these bytes belong to.
@@ -142,7 +142,8 @@ pub struct OutputEdge {
 }
 
 /// The exchange of one task process: it hands batches from producing to consuming subtasks, in the process and over TCP. Clones are cheap
-/// handles to it. Dropping the last one closes the data port only: connections last until [`Exchange::shutdown`] or their peers end them.
+/// handles to it. Dropping the last one closes the data port only: connections last until [`Exchange::shutdown`], or until their peers end
+/// them or request data on them.
 #[derive(Clone)]
 pub struct Exchange {
     shared: Arc<Shared>,

@@ -1,4 +1,5 @@
-//! Turns the declarations of a program into a JobGraph, and compares two graphs. No user code runs here.
+//! Turns the declarations of a program into a JobGraph, and compares two graphs. No user code runs here but what [`BuiltJob`] calls to make
+//! subtasks and coordinators.
 
 mod built;
 pub(crate) mod draft;

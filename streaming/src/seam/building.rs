@@ -18,8 +18,8 @@ pub struct BuildInputs {
     /// Encoded values, by name, of the expressions that the program evaluates only once by `Environment::once`. `None` in the first build:
     /// the expressions are evaluated and their values recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
-    /// Name of the job to build. `None` builds the program's only job; if there are several, the build then fails with
-    /// [`BuildProgramError::NoSuchJob`].
+    /// Name of the job to build. `None` builds the program's only job; if there are several, the build fails with
+    /// [`BuildProgramError::NoSuchJob`], or with [`BuildProgramError::Usage`] if the arguments ask for help.
     pub job: Option<String>,
     /// Id of the job, which the graph gets.
     pub job_id: JobId,

@@ -25,9 +25,9 @@ pub(crate) trait RunningTask: Debug + Send + Sync {
     fn step_again(&self);
 }
 
-/// A flag that asks a running step of a task to end after the current record; the next step continues where this one ended. The host
-/// raises it for mail that has come, to stop the task, and during a long step; the task lowers it before each step. A function call that
-/// does not return is not ended by it. Raising it never blocks. Clones share the flag.
+/// A flag that asks a running step of a task to end after the current record; the next step continues where this one ended. The host raises
+/// it for mail other than timers, to stop the task, and during a long step; the task lowers it before each step. A function call that does
+/// not return is not ended by it. Raising it never blocks. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<Flags>);
 

@@ -19,9 +19,9 @@ const NAME_MAX: usize = 128;
 /// Characters of the operator's name that precede it; as many as in Flink.
 const OPERATOR_MAX: usize = 80;
 
-/// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is cut to
-/// 80 characters. There are at most 256; registering another one fails. The host reports all of them to the JobMaster with each state of
-/// the task, and once a second if one has changed. Not kept in checkpoints.
+/// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is without
+/// control characters and cut to 80 characters. There are at most 256; registering another one fails. The host reports all of them to the
+/// JobMaster with each state of the task, and once a second if one has changed. Not kept in checkpoints.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 

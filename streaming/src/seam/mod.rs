@@ -1,7 +1,8 @@
 //! The interface between the chains of a program and the tasks that drive them.
 //!
 //! Chains (API, operators, sources, sinks) implement [`Subtask`] and [`Coordinator`]; the task runtime implements the ports and
-//! [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Nothing here may be called per record, block or read a clock.
+//! [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Only [`Interrupt::is_raised`] may be called per record, and only
+//! [`Subtask::open`], with the [`Restore`] that it reads, may block. Nothing here may read a clock.
 
 mod building;
 mod coordination;
@@ -247,7 +248,8 @@ pub trait InputPort: Send {
     fn pause(&mut self, channel: usize, paused: bool);
 }
 
-/// A message to a task from outside its inputs. The task's thread delivers mail to [`Subtask::deliver`] between two steps.
+/// A message to a task from outside its inputs. The task's thread delivers mail to [`Subtask::deliver`] between two steps; but while a
+/// function's call waits for room in an output, replies and timers of the operators behind it are handed to these during the call.
 #[derive(Debug)]
 pub enum Mail {
     /// The answer to an upcall, a call of the task to its host.
@@ -285,7 +287,8 @@ pub enum Progress {
     Starved,
     /// An output or a sink is full: park until the task is woken.
     Blocked,
-    /// All output was sent, [`StreamEvent::EndOfInput`] included, and a final checkpoint is complete, or the task is cancelled: close it.
+    /// All output was sent, [`StreamEvent::EndOfInput`] included, and the final checkpoint, if the job takes one, is complete and
+    /// committed: close the subtask. A step of a cancelled or failed subtask returns it too.
     Finished,
 }
 
@@ -345,7 +348,7 @@ pub enum TaskError {
         why: String,
     },
     /// Bytes of a coordinator or a snapshot cannot be decoded, state cannot be encoded, or a batch has another record type than its edge.
-    /// For bytes from another process that cannot be decoded, the exchange fails the task with the same kind and without this error.
+    /// If a batch cannot be encoded for another process, or decoded, the exchange fails the task with the same kind and without this error.
     #[error("'{place}' cannot decode bytes that it received: {source}")]
     Codec {
         /// Name of the operator, or for a batch the name of the chain.
@@ -482,7 +485,7 @@ pub trait Subtask: Send {
     /// # Errors
     /// Fails with the error that the task fails with, mostly one of user code; only [`Subtask::dispose`] is called then.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
-    /// Delivers one piece of mail. Called between steps, in the order of arrival.
+    /// Delivers one piece of mail. Called between steps: posted mail and replies in the order of arrival, after them timers that are due.
     ///
     /// # Errors
     /// Fails as [`Subtask::step`] does.

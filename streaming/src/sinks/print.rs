@@ -25,7 +25,7 @@ impl Print<io::Stdout> {
 }
 
 impl<W> Print<W> {
-    /// Creates a sink that prints to the writer that `writer` returns; `writer` is called once per batch, on the task's thread.
+    /// Creates a sink that prints to the writer that `writer` returns; `writer` is called on the task's thread, at least once per batch.
     pub fn to(writer: fn() -> W) -> Self {
         Self { writer, lines: Vec::new(), prefix: String::new() }
     }

@@ -174,11 +174,12 @@ pub trait Sink<T>: Send + 'static {
 
 /// Commits what the writer of its subtask has prepared, when the checkpoint is complete: the second of the two phases.
 ///
-/// A commit must be idempotent. It is repeated if the process ends before the next checkpoint is complete, also by a job that was
-/// restored from the checkpoint elsewhere: then the first commit may be done already, and the second one must succeed too. The
-/// committables of one checkpoint are committed concurrently, at most 64 at a time; all commits of a checkpoint are done before those
-/// of the next one begin. A commit that fails with [`CommitError::Retry`] is repeated, and later checkpoints wait for it; one that fails
-/// with [`CommitError::Failed`] fails the job. Records are processed meanwhile, except after a restore.
+/// A commit must be idempotent. It is repeated if the task fails before a checkpoint is complete whose barrier came after the commit, also
+/// by a job that was restored elsewhere from a checkpoint or savepoint that holds the committable: then the first commit may be done
+/// already, and the second one must succeed too. The committables of one checkpoint are committed concurrently, at most 64 at a time; all
+/// commits of a checkpoint are done before those of the next one begin. A commit that fails with [`CommitError::Retry`] is repeated, and
+/// later checkpoints wait for it; one that fails with [`CommitError::Failed`] fails the job. Records are processed meanwhile, except after
+/// a restore.
 pub trait Committer<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
@@ -215,8 +216,8 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
     const COMMITS: bool = true;
-    /// True if nothing is committed before the end of bounded input: the only commit is that of the final checkpoint, with the
-    /// committables of all checkpoints.
+    /// True if nothing is committed before the input has ended, by itself or because the job is stopped and drained: the only commit is
+    /// that of the final checkpoint or of the stop's savepoint, with the committables of all checkpoints.
     const ONLY_AT_END: bool = false;
     /// Commits all committables of a checkpoint, in the order of the checkpoints, one checkpoint at a time. Not called for a checkpoint
     /// without committables, nor while a [`GlobalCommitter::check`] is under way. The future runs beside the task, on the process's tokio
@@ -258,8 +259,8 @@ pub struct CommitRequest<C> {
     pub checkpoint: u64,
     /// Number of times that this attempt of the task has tried to commit it before; 0 at first.
     pub retries: u32,
-    /// True if the committable is from the snapshot that the task was restored from: an earlier attempt, or the job that the savepoint
-    /// was taken of, may have committed it already, and a reader may have consumed the result.
+    /// True if the committable, or at least one of several, is from the snapshot that the task was restored from: an earlier attempt, or
+    /// the job that the savepoint was taken of, may have committed it already, and a reader may have consumed the result.
     pub restored: bool,
 }
 

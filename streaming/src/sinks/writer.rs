@@ -71,7 +71,7 @@ pub trait SinkWriter<T>: Send + 'static {
     fn write(&mut self, record: T, context: &WriterContext<'_>) -> Result<(), BoxError>;
     /// Begins to write everything that was taken. Called before a checkpoint's barrier goes on, and once with `_end_of_input` true after
     /// the last record, but not at barriers after that, nor at the end of a job that is stopped without draining, of which the barrier of
-    /// its savepoint is the last. The next call comes only after [`SinkWriter::is_flushing`] has become false.
+    /// its savepoint is the last. The next `flush` comes only after [`SinkWriter::is_flushing`] has become false.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -79,7 +79,8 @@ pub trait SinkWriter<T>: Send + 'static {
         Ok(())
     }
     /// Takes the result of I/O ([`OperatorContext::spawn_io`]) or a timer ([`OperatorContext::wake_after`]) that the writer asked its
-    /// context for. The ticket `u32::MAX` must not be used: it is that of the writer's announcement.
+    /// context for. A timer that is due after the end of input, or after the savepoint of a stop, is dropped. The ticket `u32::MAX` must
+    /// not be used: it is that of the writer's announcement.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -292,9 +293,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     }
     /// Announces the writer to the sink's global committer: the future returns a committable that is not to be committed, but goes to
     /// [`GlobalCommitter::check`](super::GlobalCommitter::check) at once. So the job fails at its start for what would make each commit
-    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if
-    /// the sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The
-    /// future runs beside the task. Barriers wait for it, records do not.
+    /// fail, for example a folder that the global committer does not share. Called once, after [`SinkWriter::open`] and the restore, if the
+    /// sink has a global committer; not called if the subtask had reached the end of its data in the restored checkpoint. The future runs
+    /// beside the task. Barriers and the end of input wait for it, records do not.
     ///
     /// `None`, which is the default, and a future that returns `None` announce nothing.
     ///

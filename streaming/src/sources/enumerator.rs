@@ -26,7 +26,8 @@ use storage::{
 pub struct FileSplit {
     /// Absolute path of a local file, or URI of a remote one.
     pub path: PathBuf,
-    /// Start of the range: offset in the file in bytes, inclusive. In a reader's snapshot it is the offset of the first line not emitted.
+    /// Start of the range: offset in the file in bytes, inclusive. In a reader's snapshot it is the offset of the first line not emitted,
+    /// or unchanged if no line was read.
     pub start: u64,
     /// End of the range: offset in the file in bytes, exclusive.
     pub end: u64,

@@ -1,7 +1,7 @@
 //! Sources: the traits that a source implements, and the built-in sources (text files, collections, sequences, a socket).
 //!
-//! A reader runs in each subtask of a source. If the input must be divided at run time, a split enumerator runs beside the
-//! JobMaster and assigns splits to the readers. Neither may block: I/O runs beside the task.
+//! A reader runs in each subtask of a source. If the input must be divided at run time, a split enumerator runs beside the JobMaster and
+//! assigns splits to the readers. A reader must not block: its I/O runs beside the task. An enumerator has a thread of its own.
 //!
 //! [`Source`] has a small example. This one reads the queues of a service, one per subtask, until one of them has sent the end
 //! of the day:

@@ -266,10 +266,10 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.is_stopped()
     }
 
-    /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
-    /// follow. For sources that know this better than a generator. Works with every strategy, also
-    /// [`WatermarkStrategy::no_watermarks`](crate::time::WatermarkStrategy::no_watermarks). Ends the split's idleness; a watermark
-    /// below the split's current one is ignored.
+    /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may follow.
+    /// For sources that know this better than a generator. Works with every strategy, also
+    /// [`WatermarkStrategy::no_watermarks`](crate::time::WatermarkStrategy::no_watermarks). Ends the split's idleness; a watermark below
+    /// the split's current one changes nothing else.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.pass_pending();
         let split = self.out.split.clone();

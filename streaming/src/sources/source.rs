@@ -323,8 +323,9 @@ pub trait SplitEnumerator: Send + 'static {
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, or after
-    /// [`SplitEnumerator::start`] failed or a method panicked. No other method is called afterwards. Not called if the process is killed.
+    /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, after
+    /// [`SplitEnumerator::start`] returned an error, or after another method panicked. No other method is called afterwards. Not called if
+    /// the process is killed.
     fn close(&mut self) {}
 }
 

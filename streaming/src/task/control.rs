@@ -24,8 +24,8 @@ use std::{
 /// as the last state, as FINISHED, FAILED or CANCELED. A task that is failed from outside is announced by `stopping` only until then.
 pub trait TaskObserver: Send + Sync {
     /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. RUNNING may be reported
-    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked: the method
-    /// may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
+    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked, except for
+    /// DEPLOYING: the method may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
     /// Takes the report that a task was cancelled or failed from outside, once per task; not called if the task ends by itself. Called on
     /// the thread that stops the task, without the lock on its state, and must not block. If the task has not ended within
@@ -165,10 +165,10 @@ impl TaskControl {
         self.cancelled_by_job_master.load(Ordering::Acquire)
     }
 
-    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED
-    /// if it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
-    /// calls the observer's `stopping`. The task's state stays what it is, and none is reported, until its code has returned. Does nothing
-    /// if the task has ended, is CANCELING, or was failed before.
+    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED with `cause`, or as CANCELED if
+    /// it is cancelled before its end, even if its code has done all its work by then. Returns at once; interrupts the running step, and
+    /// calls the observer's `stopping`. The task's state stays what it is until its code has returned, unless the task is cancelled
+    /// meanwhile. Does nothing if the task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -273,8 +273,9 @@ impl TaskControl {
 }
 
 /// Returns the cause with which a task that ended with `error` is reported as FAILED, to users and to the restart strategy. Its kind is
-/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text, without the task's name. It is fatal, so that
-/// the job is not restarted, if [`TaskError::is_recoverable`] is false.
+/// [`TaskError::kind`], but `UserError` also for a panic; its message is the error's text, before which [`start`](super::start) puts the
+/// task's name, but not for a panic, whose text names the task or chain. It is fatal, so that the job is not restarted, if
+/// [`TaskError::is_recoverable`] is false.
 pub fn failure_of(error: &TaskError) -> FailureCause {
     // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {

@@ -13,16 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Number of waiting mails, replies included, from which on [`Mailbox::post`] refuses more. Replies and timers are taken beyond it;
-/// [`UPCALLS_MAX`] bounds the replies, nothing bounds the timers.
+/// Number of waiting mails, replies included, from which on [`Mailbox::post`] refuses more. Replies and timers are taken beyond it, without
+/// a bound: [`UPCALLS_MAX`] bounds only the calls that have no reply yet.
 pub const MAIL_MAX: usize = 1024;
 /// Maximum number of upcalls (calls of a task to its host) of one task that have no reply yet. A further one is not made: its reply is an
 /// error.
 pub const UPCALLS_MAX: usize = 4096;
 
-/// The queue of one task's mail: triggers, notifications, replies of its host and timers, which the task takes between two steps. Every
-/// thread may post; only the task's own thread takes. [`Mailbox::post`] refuses mail while 1,024 mails wait; replies and timers are always
-/// taken. What is left when the task ends is dropped with the mailbox.
+/// The queue of one task's mail: triggers, notifications, replies of its host and timers, which the task takes between two steps (a reply
+/// or timer also while a function's call waits for room in an output). Every thread may post; only the task's own thread takes.
+/// [`Mailbox::post`] refuses mail while 1,024 mails wait; replies and timers are always taken. What is left when the task ends is dropped
+/// with the mailbox.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     signal: TaskSignal,

@@ -18,7 +18,8 @@ use std::{
 };
 
 /// The number of records that a task passes to [`Subtask::step`]: about so many are processed before mail, timers and cancellation are
-/// looked at, unless the step is interrupted earlier. With a buffer timeout of 0 the subtask takes one record at a time all the same.
+/// looked at, unless the step is interrupted earlier. With a buffer timeout of 0 the subtask takes one record of a source, or one batch of
+/// an input, at a time all the same.
 pub const STEP_RECORDS: usize = 4096;
 
 /// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them

@@ -3,8 +3,8 @@
 
 use std::{io, thread::JoinHandle};
 
-/// Default stack size in bytes, 1 MiB, of the threads that run user code: of tasks and of coordinators. Only pages that are touched become
-/// resident. Code that needs more aborts the process.
+/// Default stack size in bytes, 1 MiB, of the threads of tasks. The host gives more to those that build a program (2 or 4 MiB) and to those
+/// of coordinators (4 MiB). Only pages that are touched become resident. Code that needs more aborts the process.
 pub const STACK_BYTES: usize = 1 << 20;
 
 /// Starts a thread with that name and a stack of `stack_bytes`, which calls `run` once. Zero bytes in the name become spaces. When the

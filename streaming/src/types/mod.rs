@@ -89,8 +89,8 @@ pub enum CodecError {
         /// The limit in bytes.
         most: usize,
     },
-    /// The batch holds records of another Rust type than the edge carries, found by [`BatchCodec`] when it encodes or copies a batch; the
-    /// value is the name of the edge's type.
+    /// The batch holds records of another Rust type than the edge carries, found by [`BatchCodec`] when it encodes or copies a batch, or by
+    /// the consuming chain when it takes one; the value is the name of the type that was expected.
     #[error("the batch does not hold records of the edge's type, {0}")]
     OtherType(&'static str),
 }

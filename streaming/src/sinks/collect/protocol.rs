@@ -36,8 +36,8 @@ impl CollectRequest {
 /// The answer of a [`CollectCoordinator`](super::CollectCoordinator) to a [`CollectRequest`]: lines of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectChunk {
-    /// Number of the first line returned, from 0; if none is returned, of the next one. Greater than the requested one if earlier lines
-    /// were dropped.
+    /// Number of the first line returned, from 0; if none is returned, of the requested one. Greater than requested if earlier lines were
+    /// dropped.
     pub offset: u64,
     /// The lines without their line ends, of one stored chunk at most. Empty if no line is available yet, or, with `end`, if there
     /// are no more.

@@ -97,9 +97,10 @@ impl RollingPolicy {
 /// short checkpoint interval makes many small files. Files appear when a checkpoint is complete, or the final one at the end of a
 /// bounded job: an unbounded job needs `execution.checkpointing.interval`.
 ///
-/// While a file is written, its name begins with a dot (and ends with `.inprogress` or `.pending`); on S3 it is an upload that
-/// nobody sees. What a failed attempt leaves over is deleted when the job has completed its next checkpoint; what a job leaves
-/// over that is cancelled can be deleted by hand, on S3 by a lifecycle rule of the bucket for incomplete uploads.
+/// While a file is written, its name begins with a dot (and ends with `.inprogress`, `.pending` or, while a savepoint holds the file,
+/// `.kept`); on S3 it is an upload that nobody sees. What a failed attempt leaves over is deleted when the job has completed its next
+/// checkpoint; what a job leaves over that is cancelled can be deleted by hand, on S3 by a lifecycle rule of the bucket for incomplete
+/// uploads.
 ///
 /// On S3 the job options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` count, else the
 /// environment variables `AWS_…`.

@@ -18,7 +18,8 @@ const ANNOUNCE: u32 = u32::MAX;
 type Announced<C> = Slot<Result<Option<C>, BoxError>>;
 
 /// Runs the [`SinkWriter`] of one subtask. Emits the writer's announcement, and before each barrier and at the end of input the
-/// committables that the writer has prepared. A barrier waits for the announcement and while the writer flushes.
+/// committables that the writer has prepared; none at barriers after the end. A barrier, and the end of input, wait for the announcement
+/// and while the writer flushes.
 pub struct SinkWriterOperator<T, S: Sink<T>> {
     sink: Shared<S>,
     /// Made when the task opens.
