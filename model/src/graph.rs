@@ -182,8 +182,8 @@ pub struct JobVertex {
     /// The number of subtasks, from 1 to `max_parallelism`, fixed when the graph is submitted: a running job is not rescaled. Schedulers
     /// and hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
-    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768, and so the largest
-    /// parallelism that the vertex's keyed state allows.
+    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768. It is also the largest
+    /// parallelism that the vertex may have, with keyed state or without.
     pub max_parallelism: u32,
     /// Name of the slot sharing group, `default` unless the program sets one for the operator or for all that it reads: a slot may hold one
     /// subtask of each vertex of one group, and none of another group.
@@ -244,11 +244,11 @@ impl JobGraph {
     pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
         self.vertices.iter().find(|v| v.id == id)
     }
-    /// Iterates over the edges that end at this vertex, by ascending [`EdgeId`].
+    /// Iterates over the edges that end at this vertex, in the order of [`JobGraph::edges`].
     pub fn inputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.to == id)
     }
-    /// Iterates over the edges that start at this vertex, by ascending [`EdgeId`].
+    /// Iterates over the edges that start at this vertex, in the order of [`JobGraph::edges`].
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }

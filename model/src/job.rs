@@ -23,9 +23,9 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its program host reports it to the TaskExecutor, and the TaskExecutor to the job's JobMaster: at each change
-/// of the state, about once a second while its counts or metrics change, and again in the reports that go with heartbeats. Updates may
-/// overtake each other.
+/// The state of one task, as its program host reports it to the TaskExecutor (at each change of the state, and about once a second while
+/// its counts or metrics change), and the TaskExecutor to the job's JobMaster: at each change of the state, when the task has reached the
+/// end of its data, and with its newest counts in the reports that go with heartbeats. Updates may overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
@@ -86,8 +86,8 @@ pub struct JobDetails {
     /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
     /// `failures`.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` of them (at least one is
-    /// kept) the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first, without one outside of its tasks that ended the job at once (only in
+    /// `cause`); beyond `web.exception-history-size` of them (at least one is kept) the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.
