@@ -72,7 +72,7 @@ pub struct JobDetails {
     /// State of the job when the details were made, or in which it ended.
     pub status: JobStatus,
     /// Unix milliseconds, on the JobManager's clock, of the latest entry into each state. INITIALIZING has `start_ms`; other states that
-    /// were not entered under the present JobMaster are missing.
+    /// were not entered under the present JobMaster are missing. Of a stored job that could not be recovered, only FAILED is there.
     pub timestamps: BTreeMap<JobStatus, u64>,
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
@@ -86,8 +86,8 @@ pub struct JobDetails {
     /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
     /// `failures`.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first, without one outside of its tasks that ended the job at once (only in
-    /// `cause`); beyond `web.exception-history-size` of them (at least one is kept) the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first. A failure outside of the tasks for which the JobMaster ended the job
+    /// at once is in `cause` only. Beyond `web.exception-history-size` failures (at least one is kept) the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.
