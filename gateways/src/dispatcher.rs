@@ -50,7 +50,8 @@ pub struct SubmitJob {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
-    /// `once`, the values that the program computes once for all processes, is empty: the build fills it.
+    /// `once`, the values that the program computes once for all processes, is empty: the build fills it, and an empty `env` from the
+    /// environment of its child process.
     pub program: model::ProgramRef,
     /// Id that the job gets, drawn by the client; `None`: the Dispatcher draws one, and a repeated call starts a second
     /// job.

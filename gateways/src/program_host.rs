@@ -47,7 +47,8 @@ gateway! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
-    /// processes) is empty, `env.once` is evaluated here and its values come back in the graph.
+    /// processes) is empty, `env.once` is evaluated here and its values come back in the graph; an empty `env` is filled likewise, from
+    /// this process's environment variables.
     pub program: ProgramRef,
     /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,

@@ -30,14 +30,14 @@ pub struct JobGraph {
     pub edges: Vec<JobEdge>,
     /// True if every source of the job ends by itself, so that the job can finish; false: it runs until it is cancelled, stopped or fails.
     pub bounded: bool,
-    /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the
-    /// program.
+    /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, the program, and those of
+    /// the cluster's options that shape graphs (`pipeline.…`, `execution.checkpointing.…`).
     pub options: BTreeMap<String, String>,
-    /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names,
-    /// record types, inputs, side outputs and declared states, and the way in which they are chained. Parallelism and
-    /// slot sharing groups are not part of it, because scheduling may change them. A process that rebuilds the program
-    /// refuses to run it if its fingerprint differs. Changes of constants and closures inside functions are not
-    /// noticed.
+    /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names, record types, inputs
+    /// (each with the way in which its records are distributed), side outputs and declared states, whether they have a coordinator or
+    /// commit, and the way in which they are chained. Parallelism and slot sharing groups are not part of it, because scheduling may
+    /// change them. A process that rebuilds the program refuses to run it if its fingerprint differs. Changes of constants and closures
+    /// inside functions are not noticed.
     pub fingerprint: ContentHash,
 }
 
