@@ -56,7 +56,7 @@ pub struct TaskIo {
     /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process; plus
     /// 32 for each batch of records or event.
     pub bytes_in: u64,
-    /// Number of bytes sent, counted like `bytes_in`.
+    /// Number of bytes sent, counted like `bytes_in`, and for each subtask that they go to, unlike `records_out`.
     pub bytes_out: u64,
     /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint. Stays true.
     #[serde(default)]
@@ -67,7 +67,8 @@ pub struct TaskIo {
 /// it, and the store of ended jobs keeps it. The Dispatcher makes one, without vertices, for a stored job that can never run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
+    /// The job graph that the job runs, as it was submitted, or an empty one in its place if the stored graph can't be read; its
+    /// parallelisms do not change while the job runs.
     pub graph: Arc<JobGraph>,
     /// State of the job when the details were made, or in which it ended.
     pub status: JobStatus,
