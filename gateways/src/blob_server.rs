@@ -56,7 +56,8 @@ pub struct UploadChunk {
 }
 
 /// REST → BlobServer: ends an upload: the server checks the content against `hash`, stores it, and answers with the blob's key. The upload
-/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written). [`BlobError::BadChunk`] if
+/// is over after this even if it fails, except on [`BlobError::Busy`] (its last chunk is still being written, or an earlier `CloseUpload`
+/// is being carried out). [`BlobError::BadChunk`] if
 /// the upload is not open, as after an earlier `CloseUpload` ([`HasBlob`] tells whether that succeeded); `DiskFull` or `Io` if the store
 /// fails. A permanent blob of the cluster is kept for at least 60 s, so that a job that needs it can be submitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]

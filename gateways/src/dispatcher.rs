@@ -45,12 +45,13 @@ pub struct SubmitJob {
 
 /// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager builds the
 /// graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child also runs the job's
-/// coordinators if the job gets its slots within 10 s; otherwise it is ended, and another one is started for them. The job runs
-/// even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// coordinators if the job gets its slots within 10 s; otherwise, or if its place is needed before, it is ended, and another one is
+/// started for them. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
-    /// `once`, the values that the program computes once for all processes, is empty: the build fills it.
+    /// `once`, the values that the program computes once for all processes, is empty: the build fills it, and an empty `env` from the
+    /// environment of its child process.
     pub program: model::ProgramRef,
     /// Id that the job gets, drawn by the client; `None`: the Dispatcher draws one, and a repeated call starts a second
     /// job.
@@ -128,8 +129,8 @@ pub enum SubmitError {
         help: bool,
     },
     /// The graph is malformed (no vertices, above the limits of [`JobGraph`], duplicate ids, a parallelism out of its range, vertices or
-    /// edges that do not fit together), or an option of the job is unknown or invalid, or a program has built the graph for another job
-    /// id; the text says how.
+    /// edges that do not fit together), or an option of the job is unknown, invalid or one of the cluster's, or a program has built the
+    /// graph for another job id; the text says how.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),
     /// The job can't start from the savepoint that it names: that cannot be read, is a checkpoint of a job with the same id, was claimed by
@@ -175,8 +176,8 @@ pub struct ClientHeartbeat {
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
-/// Dispatcher still reads its predecessor's jobs. A savepoint that fails later (also because no JobMaster is found within 60 s) shows only
-/// in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
+/// Dispatcher still reads its predecessor's jobs. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
+/// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.
@@ -226,7 +227,8 @@ pub enum OperationState {
     /// The operation has not ended yet; ask again.
     InProgress,
     /// The operation has succeeded. For a savepoint or a stop: the URI of the savepoint's folder; for a checkpoint: its number; for a
-    /// disposal: the path that was given. A stop is done when the job's end is recorded, or 60 s after the savepoint was complete.
+    /// disposal: the path that was given. A stop is done when the job's end is recorded, or 60 s after the JobMaster has answered that the
+    /// job has finished.
     Done(String),
     /// The operation has failed, for the reason in the cause (kind `SavepointFailed`). If the savepoint is complete and only the
     /// cancellation failed, the cause says so.

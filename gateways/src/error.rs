@@ -62,7 +62,8 @@ pub enum FabricError {
     DeadlineExceeded {
         /// Time that the call spent on its arrival and in the mailbox; zero if the handler has begun and it is not known when.
         queued: Duration,
-        /// Time since the handler began; zero: it did not begin (and will not).
+        /// Time since the handler began. Zero: it has not begun (and will not), or it still holds its [`Caller`](crate::Caller), which
+        /// counts as not begun unless a later call to the endpoint has begun.
         running: Duration,
         /// Endpoint and call as text, `endpoint (call)`; the endpoint alone, or with a remark, if the call did not reach the mailbox.
         handler: String,
@@ -136,7 +137,8 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// Returns true if the handler may have run (in part or whole), false if it certainly has not.
+    /// Returns true if the handler may have run (in part or whole), false if it has not. False is not certain for
+    /// [`DeadlineExceeded`](Self::DeadlineExceeded): a handler that still holds its [`Caller`](crate::Caller) counts as not begun.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Unreachable { executed, .. } => *executed == Executed::Maybe,

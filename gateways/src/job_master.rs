@@ -42,7 +42,7 @@ gateway! {
 /// TaskExecutor → JobMaster: registers a TaskExecutor that has slots for this job, before it offers them. The JobMaster
 /// watches the TaskExecutor by heartbeats from then on. The call may be repeated. Another incarnation of the same
 /// TaskExecutor (a later registration at the ResourceManager) replaces the former one, whose slots are lost and whose
-/// tasks fail. Refused with `RegistrationRefused` once the job has ended at this JobMaster.
+/// tasks fail. Refused with `RegistrationRefused` once the job has ended at this JobMaster, or this JobMaster has given it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterTaskManager {
     /// Resource id of the TaskExecutor that registers: the id of its process.
@@ -122,7 +122,7 @@ pub struct UpdateTaskStates {
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
 /// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
-/// repeats the call until it is answered; a repetition changes nothing once the slot is gone.
+/// repeats the call until it is answered; a repetition changes nothing once an accepted slot is gone.
 /// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
@@ -166,8 +166,7 @@ pub struct DisconnectResourceManager {
 /// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Sent as a hint, and again while the shortage lasts.
 /// Idle slots of later regions (tasks that are deployed together) first go to regions that they complete. Regions that still lack slots
 /// fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it gets
-/// later. Ignored unless the job runs or restarts, and if the call carries the session of another than the connected ResourceManager; one
-/// without a session counts as its.
+/// later. Ignored unless the job runs or restarts and the call carries the session of the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -178,8 +177,7 @@ pub struct NotifyNotEnoughResources {
 /// ResourceManager → JobMaster: asks the job to yield slots that it holds and can't use yet, because another job could
 /// run with them. The JobMaster has their TaskExecutors free them; if it holds too few, it frees slots of regions as
 /// they finish. Regions that its idle slots complete are deployed first. A new call replaces what is still owed. Ignored unless the
-/// job runs or restarts, and if it carries the session of another than the connected ResourceManager; one without a session counts as
-/// its.
+/// job runs or restarts and the call carries the session of the connected ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GiveWay {
     /// Number of slots to yield, by the profile (amounts of resources) that each must have at least; the JobMaster may
@@ -280,8 +278,9 @@ pub struct CheckpointAnswer {
 }
 
 /// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job
-/// has ended. The checkpoint under way and waiting savepoints fail. A job that is ending already, or has ended, is not changed; one whose
-/// coordinators are publishing its results is cancelled only if that fails. May be repeated.
+/// has ended. The checkpoint under way fails unless its pointer file is being written, and so do waiting savepoints. A job that is ending
+/// already, or has ended, is not changed; one whose coordinators are publishing its results is cancelled only if that fails. May be
+/// repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
 

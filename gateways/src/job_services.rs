@@ -198,7 +198,8 @@ pub struct HostExit {
     /// The way in which the host ended, as text for users: "ended with exit code 101", "was ended by SIGKILL" followed by the reason
     /// that the host has left, or "released while it started", for example.
     pub cause: String,
-    /// True if the keeper of the hosts was asked to end the host; false: it died by itself.
+    /// True if the keeper of the hosts has ended the host, on request or by itself (to free its place, for example); false: the host died
+    /// by itself.
     pub released: bool,
 }
 
@@ -214,7 +215,7 @@ pub struct ServeCollected {
 
 /// Dispatcher, JobMaster or TaskExecutor → ProgramHosts: ends the host of a job, and withdraws requests for one that still wait
 /// ([`LaunchHost`], [`BuildInHost`]), which fail with `BuildError::Process`. Answered when the host has ended, at once if there is none or
-/// it was starting; if a killed host is not seen to end within `task.cancellation.timeout`, then too. May be repeated.
+/// it was starting; if a killed host is not seen to end, after `task.cancellation.timeout` (twice that with `at_once`). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseHost {
     /// Job whose host is ended.

@@ -44,14 +44,14 @@ pub struct RpcOptions {
     /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. Bounds no message: bodies over 256 KiB go in
     /// frames of that size. 8 MiB by default.
     pub frame_max: usize,
-    /// Maximum bytes that wait to be written to one connection in small frames (those with a body of at most 256 KiB); further calls are
-    /// refused as overloaded, and an answer beyond four times as many bytes closes the connection. 16 MiB by default.
+    /// Bytes that may wait to be written to one connection in small frames (those with a body of at most 256 KiB); while more wait, further
+    /// calls are refused as overloaded, and an answer beyond four times as many bytes closes the connection. 16 MiB by default.
     pub outbound_max: usize,
     /// Maximum number of calls on one connection that wait for an answer, in each direction; further ones are refused as
     /// overloaded. 65,536 by default.
     pub pending_max: usize,
-    /// Maximum number of open connections, dialled ones included; while there are so many, accepted ones are closed at once. 16,384 by
-    /// default.
+    /// Number of open connections, dialled ones included, from which on accepted ones are closed at once; dialled ones are not limited.
+    /// 16,384 by default.
     pub connections_max: usize,
     /// Maximum number of accepted connections that have not proved themselves yet; further ones are closed at once. 1,024
     /// by default.
@@ -71,7 +71,8 @@ pub struct RpcOptions {
     pub suspicion_max: Duration,
     /// Silence on a connection after which the peer is pinged; 5 s by default.
     pub ping_after: Duration,
-    /// Time without a frame from the peer, pongs included, after which a connection is given up; 15 s by default.
+    /// Time without a byte from the peer, pongs included, after which a connection is given up; does not run while reading waits for the
+    /// disk. 15 s by default.
     pub silence_max: Duration,
     /// Lane (event loop) on which connections run. A call to an actor on the same thread wakes no other thread.
     /// [`Lane::Io`] by default, which shares its thread with [`Lane::Heartbeat`], so a beat passes through one thread

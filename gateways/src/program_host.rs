@@ -47,7 +47,8 @@ gateway! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildGraph {
     /// The program and its inputs (arguments, environment). If its `once` (values that are computed once for all
-    /// processes) is empty, `env.once` is evaluated here and its values come back in the graph.
+    /// processes) is empty, `env.once` is evaluated here and its values come back in the graph; an empty `env` is filled likewise, from
+    /// this process's environment variables.
     pub program: ProgramRef,
     /// The id that the graph gets; it has no influence on the graph's shape.
     pub job_id: JobId,
@@ -217,7 +218,8 @@ pub struct SnapshotCoordinators {
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the
 /// JobManager) that a checkpoint has ended. Answered once they have been told, not when they have acted; at once if there are none. A
-/// coordinator that fails on it reports [`CoordinatorFailed`](crate::job_master::CoordinatorFailed).
+/// coordinator that fails on it reports [`CoordinatorFailed`](crate::job_master::CoordinatorFailed); one for which 4,096 requests wait is
+/// not told.
 /// `CoordinationError::Unavailable` if the host has built no graph and started no coordinator, or 4,096 requests wait in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorsCheckpointEnded {
@@ -230,9 +232,10 @@ pub struct CoordinatorsCheckpointEnded {
 
 /// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on the
 /// JobManager). Former coordinators of these operators are dropped; all are, if another JobMaster started them or the host has to build the
-/// graph first. Answered once all have started (the JobMaster waits 120 s); [`BuildError::Differs`] if this host rebuilds another graph,
-/// and then none runs; [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the
-/// rebuild fails, a thread can't be started, or 4,096 requests wait in the host.
+/// graph first; a new one starts when the former one of its operator has ended the requests that wait for it. Answered once all have
+/// started (the JobMaster waits 120 s); [`BuildError::Differs`] if this host rebuilds another graph, and then none runs;
+/// [`BuildError::Program`] if one can't be made or started, while the others may run; another [`BuildError`] if the rebuild fails, a thread
+/// can't be started, or 4,096 requests wait in the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StartCoordinators {
     /// The graph whose coordinators run. If this host has not built it (the job or the fingerprint differs), the host runs
@@ -246,7 +249,7 @@ pub struct StartCoordinators {
     /// The number of this start, counted by the JobMaster; `CoordinatorFailed` repeats it, so that reports of earlier
     /// starts are recognised.
     pub round: u64,
-    /// Operators whose coordinators are started; those of other operators go on.
+    /// Operators whose coordinators are started; those of other operators go on, unless all are dropped.
     pub operators: BTreeSet<OperatorId>,
     /// Snapshots to restore the coordinators from, by operator, in the operators' own encodings; an operator without
     /// one begins anew.
@@ -299,7 +302,7 @@ pub struct JobEnded {
 
 /// TaskManager → program host: the parent process lives; sent from its heartbeat lane to hosts in processes of their own, at most twice per
 /// `heartbeat.interval`. Such a host that does not hear the parent for 0.6 of `heartbeat.timeout` kills itself and its process group, so
-/// that its tasks end.
+/// that its tasks end. It is also the first call to a new process, on a JobManager too, whose answer shows that the process is up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
 

@@ -126,9 +126,9 @@ impl<G: Gateway> Remote<G> {
 
     /// Sends a hint, a call for whose answer nobody waits, and returns at once, before the call is made; a failure, or the handler's
     /// refusal, is only logged, at debug. `RpcOptions::ask_timeout` limits the call. Use it only for messages whose loss something else
-    /// makes up for; what must arrive is a fact (see [`crate::delivery`]). Hints sent one after the other arrive in that order, but may
-    /// overtake an `ask` or be overtaken by one. A hint that a limit of `RpcOptions` refuses is lost like one whose connection fails; none
-    /// is repeated.
+    /// makes up for; what must arrive is a fact (see [`crate::delivery`]). Hints of at most 256 KiB that are sent to one endpoint one after
+    /// the other arrive in that order (longer ones may be overtaken), but may overtake an `ask` or be overtaken by one. A hint that a limit
+    /// of `RpcOptions` refuses is lost like one whose connection fails; none is repeated.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let hint = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };

@@ -108,7 +108,7 @@ pub struct FreeSlot {
     pub cause: String,
 }
 
-/// JobMaster → TaskExecutor: deploys the tasks of one region (tasks that start and restart together) that run on this
+/// JobMaster → TaskExecutor: deploys the tasks of one or more regions (tasks that start and restart together) that run on this
 /// TaskExecutor. The TaskExecutor has the job's program host start them. Answered with the tasks that were refused, each with the reason;
 /// the others report their states. An error means that none of the tasks runs, or that those which have begun are being cancelled. May be
 /// repeated: an attempt that is here already is not started again.
@@ -211,8 +211,8 @@ pub struct CancelTasks {
 
 /// JobMaster → TaskExecutor → program host: begins a checkpoint at tasks with sources, which send its barrier
 /// downstream. Answered at once, before the tasks have it: the TaskExecutor repeats the call to the program host
-/// ([`TriggerOnHost`](crate::program_host::TriggerOnHost)) until it is answered; without a host it is lost. The tasks answer later by
-/// `CheckpointAnswer`. Ignored, with the same answer, unless it comes from the connected JobMaster.
+/// ([`TriggerOnHost`](crate::program_host::TriggerOnHost)) until it is answered; without a host, or while 1,024 calls wait for the host,
+/// it is lost. The tasks answer later by `CheckpointAnswer`. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerCheckpoint {
     /// Job that takes the checkpoint.
@@ -225,8 +225,8 @@ pub struct TriggerCheckpoint {
 }
 
 /// JobMaster → TaskExecutor → program host: tells tasks how a checkpoint has ended. Answered at once, before the tasks have
-/// acted: the TaskExecutor repeats the call to the program host until it is answered; without a host it is lost. Ignored, with the
-/// same answer, unless it comes from the connected JobMaster.
+/// acted: the TaskExecutor repeats the call to the program host until it is answered; without a host, or while 1,024 calls wait for the
+/// host, it is lost. Ignored, with the same answer, unless it comes from the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyCheckpoint {
     /// Job that the checkpoint belongs to.

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 /// The state of a checkpoint or savepoint, as REST shows it: in progress, completed or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointStatus {
-    /// The checkpoint was triggered and is not complete: acknowledgements of subtasks are missing, or its metadata is
-    /// being stored.
+    /// The checkpoint was triggered and is not complete: snapshots of coordinators or acknowledgements of subtasks are missing, or it is
+    /// being stored (a savepoint in its folder, then or otherwise the metadata).
     InProgress,
     /// Complete: the job, or another one, can be restored from it, unless it was deleted since (`CheckpointStats::discarded`).
     Completed,

@@ -146,8 +146,8 @@ pub struct FailureCause {
     pub kind: String,
     /// Message for users: the fault, its place and, where one is known, the remedy, in one or more lines.
     pub message: String,
-    /// True if a restart may help, so that the restart strategy decides; false if it cannot (a wrong program or configuration)
-    /// and the job fails at once.
+    /// True if a restart may help, so that the job's restart policy decides (which may exclude failures by their kind); false if it cannot
+    /// (a wrong program or configuration) and the job fails at once.
     pub recoverable: bool,
 }
 
@@ -157,8 +157,9 @@ impl FailureCause {
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
 
-    /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again. A long
-    /// message is cut, see [`shortened`].
+    /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again. If the job configures
+    /// none, errors of the program, and shortages of slots at the start, fail it at once all the same. A long message is cut, see
+    /// [`shortened`].
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: shortened(message), recoverable: true }
     }

@@ -30,14 +30,14 @@ pub struct JobGraph {
     pub edges: Vec<JobEdge>,
     /// True if every source of the job ends by itself, so that the job can finish; false: it runs until it is cancelled, stopped or fails.
     pub bounded: bool,
-    /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, and the
-    /// program.
+    /// Options that hold for this job only, by key: Flink's keys, and `program.*`. They come from `-D`, `-p`, the program, and those of
+    /// the cluster's options that shape graphs (`pipeline.…`, `execution.checkpointing.…`).
     pub options: BTreeMap<String, String>,
-    /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names,
-    /// record types, inputs, side outputs and declared states, and the way in which they are chained. Parallelism and
-    /// slot sharing groups are not part of it, because scheduling may change them. A process that rebuilds the program
-    /// refuses to run it if its fingerprint differs. Changes of constants and closures inside functions are not
-    /// noticed.
+    /// SHA-256 over all that must be equal in every rebuild of the graph: the operators with their ids, kinds, names, record types, inputs
+    /// (each with the way in which its records are distributed), side outputs and declared states, whether they have a coordinator or
+    /// commit, and the way in which they are chained. Parallelism and slot sharing groups are not part of it, because scheduling may
+    /// change them. A process that rebuilds the program refuses to run it if its fingerprint differs. Changes of constants and closures
+    /// inside functions are not noticed.
     pub fingerprint: ContentHash,
 }
 
@@ -182,8 +182,8 @@ pub struct JobVertex {
     /// The number of subtasks, from 1 to `max_parallelism`, fixed when the graph is submitted: a running job is not rescaled. Schedulers
     /// and hosts take it from here, never from a rebuild of the program.
     pub parallelism: u32,
-    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768, and so the largest
-    /// parallelism that the vertex's keyed state allows.
+    /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768. It is also the largest
+    /// parallelism that the vertex may have, with keyed state or without.
     pub max_parallelism: u32,
     /// Name of the slot sharing group, `default` unless the program sets one for the operator or for all that it reads: a slot may hold one
     /// subtask of each vertex of one group, and none of another group.
@@ -244,11 +244,11 @@ impl JobGraph {
     pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
         self.vertices.iter().find(|v| v.id == id)
     }
-    /// Iterates over the edges that end at this vertex, by ascending [`EdgeId`].
+    /// Iterates over the edges that end at this vertex, in the order of [`JobGraph::edges`].
     pub fn inputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.to == id)
     }
-    /// Iterates over the edges that start at this vertex, by ascending [`EdgeId`].
+    /// Iterates over the edges that start at this vertex, in the order of [`JobGraph::edges`].
     pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
         self.edges.iter().filter(move |e| e.from == id)
     }

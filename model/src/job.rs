@@ -23,9 +23,9 @@ pub struct SlotOffer {
     pub profile: ResourceProfile,
 }
 
-/// The state of one task, as its program host reports it to the TaskExecutor, and the TaskExecutor to the job's JobMaster: at each change
-/// of the state, about once a second while its counts or metrics change, and again in the reports that go with heartbeats. Updates may
-/// overtake each other.
+/// The state of one task, as its program host reports it to the TaskExecutor (at each change of the state, and about once a second while
+/// its counts or metrics change), and the TaskExecutor to the job's JobMaster: at each change of the state, when the task has reached the
+/// end of its data, and with its newest counts in the reports that go with heartbeats. Updates may overtake each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskStateUpdate {
     /// The execution attempt whose state is reported.
@@ -56,7 +56,7 @@ pub struct TaskIo {
     /// Number of bytes received: in serialised form, or an estimate of their memory for records handed over inside one process; plus
     /// 32 for each batch of records or event.
     pub bytes_in: u64,
-    /// Number of bytes sent, counted like `bytes_in`.
+    /// Number of bytes sent, counted like `bytes_in`, and for each subtask that they go to, unlike `records_out`.
     pub bytes_out: u64,
     /// True if the task has read all its input and has sent all its results; it may still wait for a final checkpoint. Stays true.
     #[serde(default)]
@@ -67,12 +67,13 @@ pub struct TaskIo {
 /// it, and the store of ended jobs keeps it. The Dispatcher makes one, without vertices, for a stored job that can never run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobDetails {
-    /// The job graph that the job runs, as it was submitted; its parallelisms do not change while the job runs.
+    /// The job graph that the job runs, as it was submitted, or an empty one in its place if the stored graph can't be read; its
+    /// parallelisms do not change while the job runs.
     pub graph: Arc<JobGraph>,
     /// State of the job when the details were made, or in which it ended.
     pub status: JobStatus,
     /// Unix milliseconds, on the JobManager's clock, of the latest entry into each state. INITIALIZING has `start_ms`; other states that
-    /// were not entered under the present JobMaster are missing.
+    /// were not entered under the present JobMaster are missing. Of a stored job that could not be recovered, only FAILED is there.
     pub timestamps: BTreeMap<JobStatus, u64>,
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
@@ -86,8 +87,8 @@ pub struct JobDetails {
     /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
     /// `failures`.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first; beyond `web.exception-history-size` of them (at least one is
-    /// kept) the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first. A failure outside of the tasks for which the JobMaster ended the job
+    /// at once is in `cause` only. Beyond `web.exception-history-size` failures (at least one is kept) the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.

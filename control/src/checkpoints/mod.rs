@@ -357,9 +357,9 @@ impl Checkpoints {
         }
     }
 
-    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`, without counting a
-    /// failure. If its pointer is being written it continues, because it may be in the log already; a restore must wait for it
-    /// ([`Checkpoints::is_persisting`]). `now` is monotonic.
+    /// Records that subtasks have failed or were cancelled: aborts the checkpoint in progress for the reason `why`; it counts as failed in
+    /// the report, but not towards the tolerated failures. If its pointer is being written it continues, because it may be in the log
+    /// already; a restore must wait for it ([`Checkpoints::is_persisting`]). `now` is monotonic.
     pub fn tasks_lost(&mut self, now: Duration, why: &str) {
         if self.pending.as_ref().is_some_and(|p| p.phase != Phase::Persisting) {
             self.abort(now, why.to_owned());

@@ -32,7 +32,8 @@ impl Checkpoints {
 
     /// Returns the newest complete checkpoint if it is the snapshot that the job was started from (a savepoint or a
     /// retained checkpoint); also after a change of the JobMaster. `None` once a checkpoint of the job's own is complete,
-    /// or if the job was not started from a snapshot. Savepoints that the job takes do not count as checkpoints here.
+    /// or if the job was not started from a snapshot. Savepoints that the job takes do not count as checkpoints here, but that of a stop
+    /// does.
     pub fn started_from_latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         let (number, _) = self.started_from.as_ref()?;
         self.complete.back().filter(|latest| latest.checkpoint == *number)

@@ -88,10 +88,10 @@ impl JobCore {
         }
     }
 
-    /// Cancels the job for the user: the pending checkpoint and waiting savepoints fail, its tasks are cancelled
-    /// ([`Command::CancelTasks`]), and the job becomes CANCELED when all have ended, at once if none is deployed. Does nothing if the job
-    /// is ending or has ended. While results are being published the cancellation waits, and takes effect only if publishing fails: results
-    /// that are partly visible can't be taken back.
+    /// Cancels the job for the user: the pending checkpoint (unless its pointer is being written) and waiting savepoints fail, its tasks
+    /// are cancelled ([`Command::CancelTasks`]), and the job becomes CANCELED when all have ended, at once if none is deployed. Does
+    /// nothing if the job is ending or has ended. While results are being published the cancellation waits, and takes effect only if
+    /// publishing fails: results that are partly visible can't be taken back.
     pub fn cancel(&mut self, now: Now) {
         if self.publishing {
             self.cancel_requested = true;
@@ -117,8 +117,8 @@ impl JobCore {
 
     /// Fails the job for good because something outside of its tasks failed, for example the read of the checkpoint that it has to continue
     /// from: cancels all its tasks; the job becomes FAILED, with `cause` as the root cause, when they have ended. The restart strategy is
-    /// not asked. The pending checkpoint and waiting savepoints fail, and publishing of results is given up. Does nothing if the job is
-    /// ending or has ended.
+    /// not asked. The pending checkpoint (unless its pointer is being written) and waiting savepoints fail, and publishing of results is
+    /// given up. Does nothing if the job is ending or has ended.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
             self.fail_job(cause, now);

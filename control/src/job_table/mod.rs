@@ -210,8 +210,8 @@ impl Job {
     }
 
     /// Takes in a program host's report of a task: records its state, counts and metrics. Queues a report to the JobMaster, and
-    /// returns true, if the state is later than the known one or if the task is reported for the first time to have reached the
-    /// end of its data; otherwise returns false. Changes nothing if the attempt is unknown or has ended.
+    /// returns true, if the state is later than the known one or terminal, or if the task is reported for the first time to have reached
+    /// the end of its data; otherwise returns false. Changes nothing if the attempt is unknown or has ended.
     pub fn update(&mut self, update: TaskStateUpdate) -> bool {
         let Some(task) = self.tasks.get_mut(&update.attempt) else {
             return false;

@@ -142,8 +142,8 @@ impl Liveness {
         }
     }
 
-    /// Returns the time since the peer was last heard. On the watching side the time in which this process itself did not
-    /// run does not count. `now` is monotonic.
+    /// Returns the time since the peer was last heard. On the watching side the time in which this process itself did not run does not
+    /// count: from the next [`Event::Tick`] on, what lay between two ticks beyond two intervals. `now` is monotonic.
     pub fn silence(&self, now: Duration) -> Duration {
         now.saturating_sub(self.heard_at)
     }

@@ -68,8 +68,8 @@ pub enum Command {
         /// The use of the places, as the reason.
         why: NoPlace,
     },
-    /// End this job's host, to make room or because it was idle for too long. Its place becomes free when the caller reports
-    /// [`Places::gone`].
+    /// End this job's host, to make room, or because it was idle for too long or more hosts are idle than [`Bounds::idle`]. Its place
+    /// becomes free when the caller reports [`Places::gone`].
     End {
         /// The job of the host.
         job: JobId,
@@ -157,7 +157,7 @@ pub struct Places {
 
 impl Places {
     /// Returns a state in which all places are free. With `None` for the limits, every request is granted as soon as the job's
-    /// host, if it is being ended, is gone.
+    /// host, if it is being ended, is gone, and refused only if its deadline comes first.
     pub fn new(bounds: Option<Bounds>) -> Self {
         Self {
             bounds,
@@ -228,9 +228,8 @@ impl Places {
         waiting.chain(idle).min()
     }
 
-    /// Grants and refuses requests at `now` (monotonic), and names the hosts that have to end to make room or because they were
-    /// idle for too long. A request that is neither granted nor refused waits. To be called after every change and at
-    /// [`Places::next_deadline`].
+    /// Grants and refuses requests at `now` (monotonic), and names the hosts that have to end ([`Command::End`]). A request that is
+    /// neither granted nor refused waits. To be called after every change and at [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
         self.decided = now;
         let mut commands = Vec::new();

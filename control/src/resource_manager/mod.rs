@@ -41,7 +41,7 @@ pub enum Command {
         spec: WorkerResourceSpec,
     },
     /// Tell the driver to cancel a request for a worker that is no longer needed; if the worker comes all the same, it is
-    /// released unless it is needed by then.
+    /// released unless it is needed by then and [`PoolSettings::late_grace`] has not passed.
     CancelRequest {
         /// Number of the request for a worker.
         request: u64,

@@ -32,8 +32,8 @@ pub struct PoolSettings {
     /// Maximum time between a worker's start (or its take-over) and its registration; then the worker is released and counts as
     /// a failure (`resourcemanager.taskmanager-registration.timeout`).
     pub registration_timeout: Duration,
-    /// Time in which a late worker is still taken in: after its request was cancelled or failed, or, for a worker of an earlier
-    /// ResourceManager, after the driver's first report of such workers. Later ones are released
+    /// Time in which a late worker is still taken in: after its request was cancelled or failed, if the worker is needed; or, for a worker
+    /// of an earlier ResourceManager, after the driver's first report of such workers. Later ones are released
     /// (`resourcemanager.late-worker.grace-period`).
     pub late_grace: Duration,
     /// The configured spec of a worker; a worker of an earlier ResourceManager counts as it until its TaskManager registers and

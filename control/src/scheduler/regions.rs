@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RegionIndex(pub u32);
 
 /// A pipelined region: subtasks that exchange records while they run, or share a coordinator, so that they are started, restarted and
-/// cancelled together. One may finish before the others.
+/// cancelled together. A subtask may finish before the others of its region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// The region's subtasks, ascending.

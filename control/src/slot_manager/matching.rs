@@ -66,7 +66,7 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
 /// is requested yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkersNeeded {
-    /// Number of new workers by spec, never 0: the configured spec, or the same with fewer, larger slots.
+    /// Number of new workers by spec (the configured one, or the same with fewer, larger slots); 0 only for requirements of 0 slots.
     pub workers: BTreeMap<WorkerResourceSpec, u32>,
     /// The requirements that no worker of the configured size can meet, not even with a single slot.
     pub impossible: Vec<ResourceRequirement>,

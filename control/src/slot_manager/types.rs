@@ -77,7 +77,7 @@ pub enum Command {
     TellLack(Lack),
     /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that another job
     /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job is asked at most every 2 s, and one that
-    /// freed nothing again after 15 s only.
+    /// freed nothing again after 15 s only; a new declaration of the job ends these pauses.
     AskToGiveWay {
         /// The job that is asked.
         job_id: JobId,

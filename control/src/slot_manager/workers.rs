@@ -82,8 +82,8 @@ pub struct Worker {
     pub spec: WorkerResourceSpec,
     /// Slots of the worker by index, from 0.
     pub slots: BTreeMap<u32, Slot>,
-    /// Time (monotonic) since when every slot is free, at first that of the registration; `None` if some slot is requested, held or in an
-    /// unknown state.
+    /// Time (monotonic) since when every slot is free, at first that at which the worker was added; `None` if some slot is requested, held
+    /// or in an unknown state.
     pub idle_since: Option<Duration>,
     /// True if the worker is being released (idle for too long): none of its slots is given to a job any more. Never reset; the worker
     /// stays until its TaskExecutor is removed.

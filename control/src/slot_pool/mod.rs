@@ -424,7 +424,7 @@ impl SlotPool {
     }
 
     /// Returns the slots that the job needs for all that has not finished, held or not, as the job declares them to the
-    /// ResourceManager: whole amounts, one entry per profile, ordered by profile.
+    /// ResourceManager: whole amounts, one entry per profile (of 0 slots if all that needs the profile has finished), ordered by profile.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
         for group in &self.groups {

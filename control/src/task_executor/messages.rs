@@ -69,8 +69,8 @@ pub enum Event {
         instance: InstanceId,
     },
     /// A JobMaster leads no more, is not heard, or has ended the connection: the job's tasks here end with their program host, which is
-    /// killed, and its slots wait for the next JobMaster, at most for `slot_timeout`; lost slots and those that were given back are freed
-    /// at once. Ignored unless this JobMaster is connected.
+    /// killed (one that is being launched stays), and its slots wait for the next JobMaster, at most for `slot_timeout`; lost slots and
+    /// those that were given back are freed at once. Ignored unless this JobMaster is connected.
     JobMasterLost {
         /// The job that the event is about.
         job: JobId,
