@@ -280,9 +280,9 @@ impl Coordinators for LocalCoordinators {
             DeliverCoordinationRequest { job_id: self.job_id, operator, request: request.to_vec() };
         match self.dispatcher.ask(ask).await {
             Ok(answer) => Ok(answer.into_vec()),
-            Err(CallError::Refused(CoordinationError::Unavailable(_))) => {
-                Err(RequestFailure::NotNow)
-            }
+            Err(CallError::Refused(
+                CoordinationError::Unavailable(_) | CoordinationError::Unanswered(_),
+            )) => Err(RequestFailure::NotNow),
             Err(CallError::Refused(refused)) => Err(RequestFailure::Final(refused.to_string())),
             Err(CallError::Fabric(error)) if error.is_retriable() => {
                 Err(RequestFailure::Transient(error.to_string()))

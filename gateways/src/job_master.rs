@@ -3,7 +3,7 @@
 //! User data passes as opaque bytes only.
 
 use crate::gateway;
-use crate::{EndpointAddress, NodeAddress};
+use crate::{CallError, EndpointAddress, FabricError, NodeAddress};
 pub use model::job::{
     FailureRecord, JobDetails, SlotOffer, SubtaskDetails, TaskIo, TaskStateUpdate, VertexDetails,
 };
@@ -216,7 +216,7 @@ pub struct CoordinationRequest {
 
 /// The reason why an event, a client's request, or a call about checkpoints or the job's end was not answered by the operators'
 /// coordinators. Returned by every hop on the way (TaskExecutor, Dispatcher, JobMaster, program host). Only after
-/// [`Unavailable`](Self::Unavailable) the coordinator may have handled it; after [`Failed`](Self::Failed) it failed while it did.
+/// [`Unanswered`](Self::Unanswered) the coordinator may have handled it; after [`Failed`](Self::Failed) it failed while it did.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum CoordinationError {
     /// No job of that id is known to the Dispatcher; only [`DeliverCoordinationRequest`](crate::dispatcher::DeliverCoordinationRequest)
@@ -232,8 +232,8 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet, is being restarted, or has not answered (it may have handled the request), or 4,096
-    /// requests wait for it: ask again. The text says which.
+    /// The JobMaster or the coordinator is not up yet or is being restarted, or 4,096 requests wait for it: ask again. The text says
+    /// which. The request was not handled.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
     /// The attempt that sends the event is superseded, being cancelled, ended or unknown, so the event was not passed on. Only for events
@@ -247,6 +247,23 @@ pub enum CoordinationError {
     /// text says which.
     #[error("the coordinator failed: {0}")]
     Failed(String),
+    /// The answer was lost or has not come in time, so the coordinator may have handled the request: repeat it only if that does no harm.
+    #[error("the coordinator's answer is missing: {0}")]
+    Unanswered(String),
+}
+
+impl From<CallError<CoordinationError>> for CoordinationError {
+    fn from(error: CallError<CoordinationError>) -> Self {
+        match error {
+            CallError::Refused(error) => error,
+            // Whether a handler has begun is not certain after its deadline.
+            CallError::Fabric(error @ FabricError::DeadlineExceeded { .. }) => {
+                Self::Unanswered(error.to_string())
+            }
+            CallError::Fabric(error) if error.may_have_run() => Self::Unanswered(error.to_string()),
+            CallError::Fabric(error) => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 /// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has

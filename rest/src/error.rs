@@ -139,7 +139,7 @@ impl AnswerStatus for CoordinationError {
     fn http_status(&self) -> StatusCode {
         match self {
             Self::NoSuchJob { .. } | Self::NoSuchOperator { .. } => StatusCode::NOT_FOUND,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Unanswered(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::StaleAttempt { .. } => StatusCode::CONFLICT,
             Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -168,7 +168,7 @@ impl Handler<Ask<DeliverCoordinationRequest>> for Dispatcher {
                 let gateway = asked.job_master(deadline).await.map_err(unavailable)?;
                 let request = CoordinationRequest { operator, request };
                 let answer = gateway.ask_within(request, deadline.remaining()).await;
-                answer.map_err(coordination_error)
+                answer.map_err(CoordinationError::from)
             });
         }
         if self.collected.contains_key(&job_id) {
@@ -207,15 +207,8 @@ impl Dispatcher {
             };
             let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, host.session);
             let answer = gateway.ask_within(request, deadline.remaining()).await;
-            answer.map_err(coordination_error)
+            answer.map_err(CoordinationError::from)
         })
-    }
-}
-
-fn coordination_error(error: CallError<CoordinationError>) -> CoordinationError {
-    match error {
-        CallError::Refused(error) => error,
-        CallError::Fabric(error) => CoordinationError::Unavailable(error.to_string()),
     }
 }
 

@@ -141,10 +141,7 @@ impl JobMaster {
             let gateway = gateway.ok_or_else(|| {
                 CoordinationError::Unavailable("their process is being started".to_owned())
             })?;
-            gateway.ask_within(message, within).await.map_err(|error| match error {
-                CallError::Refused(error) => error,
-                CallError::Fabric(error) => CoordinationError::Unavailable(error.to_string()),
-            })
+            gateway.ask_within(message, within).await.map_err(CoordinationError::from)
         })
     }
 }

@@ -369,13 +369,7 @@ impl Handler<Ask<ForwardOperatorEvent>> for TaskExecutor {
         let within = ask.caller.deadline.remaining();
         Box::pin(async move {
             let message = OperatorEvent { attempt, operator, event };
-            match remote.ask_within(message, within).await {
-                Ok(answer) => Ok(answer),
-                Err(CallError::Refused(error)) => Err(error),
-                Err(CallError::Fabric(error)) => {
-                    Err(CoordinationError::Unavailable(error.to_string()))
-                }
-            }
+            remote.ask_within(message, within).await.map_err(CoordinationError::from)
         })
     }
 }

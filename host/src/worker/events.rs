@@ -102,6 +102,7 @@ async fn send(
         };
         let again = match &error {
             CallError::Refused(CoordinationError::Unavailable(_)) => true,
+            CallError::Refused(CoordinationError::Unanswered(_)) => may_repeat,
             CallError::Refused(_) => false,
             CallError::Fabric(fabric) => {
                 fabric.is_retriable() && (may_repeat || !fabric.may_have_run())
@@ -113,5 +114,56 @@ async fn send(
         tokio::time::sleep(pause).await;
         tried += pause;
         pause = (pause * 2).min(RETRY_LAST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix::Actor as _;
+    use gateways::{Double, RpcOptions, RpcService};
+    use model::{Epoch, JobVertexId, LeaderSession, ProcessSession};
+    use platform::{Lane, Platform};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Sends an event to a coordinator whose first answer is lost; returns the outcome and how often the event came there.
+    async fn first_answer_is_lost(may_repeat: bool) -> (Result<Vec<u8>, String>, usize) {
+        let platform = Platform::production();
+        let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await.unwrap();
+        let came = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&came);
+        let serving = rpc.clone();
+        let session =
+            ProcessSession(LeaderSession { epoch: Epoch { store: 1, process: 1 }, nonce: 1 });
+        let registration = platform.lane(Lane::Work).run(move || async move {
+            let parent = Double::of(()).on(move |_, call: ForwardOperatorEvent| {
+                match counted.fetch_add(1, Ordering::SeqCst) {
+                    0 => Err(CoordinationError::Unanswered("lost".to_owned())),
+                    _ => Ok(call.event.into()),
+                }
+            });
+            let endpoint = TaskExecutorGateway::endpoint(parent.start());
+            serving.serve("task_executor", session, endpoint)
+        });
+        let _registration = registration.await.unwrap();
+        let parent = rpc.gateway(&rpc.address_of("task_executor"), session);
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask: 0, attempt: 1 };
+        let ask = ForwardOperatorEvent {
+            job_id: JobId(7),
+            attempt,
+            operator: OperatorId(3),
+            event: vec![9],
+        };
+        (send(parent, ask, may_repeat).await, came.load(Ordering::SeqCst))
+    }
+
+    #[tokio::test]
+    async fn an_event_whose_answer_is_lost_is_not_sent_again_but_a_poll_is() {
+        let (answer, came) = first_answer_is_lost(false).await;
+        assert!(answer.unwrap_err().contains("the coordinator's answer is missing: lost"));
+        assert_eq!(came, 1);
+        assert_eq!(first_answer_is_lost(true).await, (Ok(vec![9]), 2));
     }
 }
