@@ -216,7 +216,7 @@ pub enum Fact {
         /// [`model::FailureCause::kind`] of the job's newest failure; `None` if there was none.
         cause: Option<String>,
     },
-    /// A call came from a session that is not that of the current leader and was refused; nothing changed. Noted by the
+    /// A call came from a session that is not that of the current leader and was refused, or had no effect. Noted by the
     /// component that was called, if it is a TaskExecutor, a ResourceManager or the election.
     StaleCallerRefused {
         /// Name of the call, such as `dispatcher.SubmitJob`.
