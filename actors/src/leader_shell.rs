@@ -44,7 +44,8 @@ pub trait Led: Sized + Unpin + 'static {
     /// Returns the services of the process in which the shell runs; the shell calls the leader and reports fatal errors
     /// by them.
     fn services(&self) -> &ProcessServices;
-    /// Stands for leadership. The election sends [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
+    /// Stands for leadership. The election (for a JobMaster the shell itself, which sends one grant and no revocation) sends
+    /// [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
     /// the shell drops the returned contention, which withdraws from the election and takes back a published address.
     /// Called when the shell starts, and again after [`Death::LeadAgain`].
     fn contend(&self, shell: Recipient<Leadership>) -> Contention;

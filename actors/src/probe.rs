@@ -161,7 +161,8 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A TaskExecutor or JobMaster stops obeying a leader, because the leader was lost or another one is followed.
+    /// A TaskExecutor or JobMaster stops obeying a leader, because the leader was lost, another one is followed, or this one is not needed
+    /// any more (a TaskExecutor without slots for the job, a JobMaster that ends).
     LeaderLeft {
         /// Name of the endpoint of the component that followed.
         by: String,

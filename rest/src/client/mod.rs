@@ -175,8 +175,8 @@ impl RestClient {
         self.get("/jobs/overview").await
     }
     /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
-    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads or its
-    /// JobMaster does not answer, and 400 if `job` is not an id.
+    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads, its JobMaster does not
+    /// answer, or it is being stored or recovered, and 400 if `job` is not an id.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
@@ -258,7 +258,7 @@ impl RestClient {
     /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
     /// the job or the coordinator is unknown, 503 while the job is being stored or recovered or its coordinators are not up, 500 if the
     /// coordinator fails or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected
-    /// are served on, for 60 s after each request.
+    /// are served on, for at most 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
