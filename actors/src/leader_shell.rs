@@ -31,8 +31,8 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// The part of a leader shell (the actor that stands for a component's leadership and runs its leader) that depends on
 /// the kind of component: implemented for the Dispatcher, the ResourceManager and a job's JobMaster, and called by the
 /// shell. Order: [`contend`](Self::contend) when the shell starts; for each session that is granted, [`start`](Self::start), the call
-/// that [`probe`](Self::probe) returns until the leader answers it, then [`confirm`](Self::confirm). When the leader was stopped or has
-/// died, [`release`](Self::release); after a death also [`died`](Self::died).
+/// that [`probe`](Self::probe) returns until the leader answers it, then [`confirm`](Self::confirm). When the leader is stopped or has
+/// died, or its start is given up, [`release`](Self::release); after a death also [`died`](Self::died).
 pub trait Led: Sized + Unpin + 'static {
     /// The actor that leads.
     type Leader: Actor<Context = Context<Self::Leader>> + Handler<Stop>;
@@ -44,7 +44,8 @@ pub trait Led: Sized + Unpin + 'static {
     /// Returns the services of the process in which the shell runs; the shell calls the leader and reports fatal errors
     /// by them.
     fn services(&self) -> &ProcessServices;
-    /// Stands for leadership. The election sends [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
+    /// Stands for leadership. The election (for a JobMaster the shell itself, which sends one grant and no revocation) sends
+    /// [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
     /// the shell drops the returned contention, which withdraws from the election and takes back a published address.
     /// Called when the shell starts, and again after [`Death::LeadAgain`].
     fn contend(&self, shell: Recipient<Leadership>) -> Contention;

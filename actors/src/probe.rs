@@ -161,7 +161,8 @@ pub enum Fact {
         /// Session of that leader.
         session: LeaderSession,
     },
-    /// A TaskExecutor or JobMaster stops obeying a leader, because the leader was lost or another one is followed.
+    /// A TaskExecutor or JobMaster stops obeying a leader, because the leader was lost, another one is followed, or this one is not needed
+    /// any more (a TaskExecutor without slots for the job, a JobMaster that ends).
     LeaderLeft {
         /// Name of the endpoint of the component that followed.
         by: String,
@@ -216,7 +217,7 @@ pub enum Fact {
         /// [`model::FailureCause::kind`] of the job's newest failure; `None` if there was none.
         cause: Option<String>,
     },
-    /// A call came from a session that is not that of the current leader and was refused; nothing changed. Noted by the
+    /// A call came from a session that is not that of the current leader and was refused, or had no effect. Noted by the
     /// component that was called, if it is a TaskExecutor, a ResourceManager or the election.
     StaleCallerRefused {
         /// Name of the call, such as `dispatcher.SubmitJob`.

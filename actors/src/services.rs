@@ -254,8 +254,8 @@ pub trait LeaderRetrieval: Send + Sync {
 
 /// A message of an election to a contender (the leader shell of a component that stands for leadership). The answer to
 /// [`Leadership::Revoked`] (its handler's future) means that everything the contender had started under the session has
-/// ended: the next grant waits for it. A JobMaster's shell gets its grants from the job's runner instead, and no revocations: the runner
-/// stops the shell.
+/// ended: the next grant waits for it. A JobMaster's shell, which is the job's runner, grants itself the leadership instead and gets no
+/// revocations: the Dispatcher stops it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
 #[rtype(result = "()")]
 pub enum Leadership {

@@ -26,10 +26,10 @@ pub struct InProcess {
     /// meant for an earlier host of the same name does not reach this one.
     pub session: ProcessSession,
     /// True if relative paths of sources and sinks resolve against the process's working directory, as in an embedded cluster; if false,
-    /// building a graph with a relative path fails. A request to build a first graph ([`gateways::program_host::BuildGraph`]) has a
-    /// value of its own, which counts instead.
+    /// building a graph with a relative path fails. It counts for graphs that are built to run tasks: the requests
+    /// [`gateways::program_host::BuildGraph`] and [`gateways::program_host::StartCoordinators`] have values of their own.
     pub embedded: bool,
-    /// An existing directory for temporary files of the host's coordinators. The host neither creates nor deletes it.
+    /// An existing directory for temporary files of the host's tasks and coordinators. The host neither creates nor deletes it.
     pub tmp_dir: PathBuf,
     /// Called with the reason when a task does not stop within `task.cancellation.timeout`, or does not give memory back at its limit.
     /// The function must end the process.

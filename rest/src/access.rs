@@ -194,7 +194,7 @@ impl Refused {
 }
 
 /// Decides whether a request is allowed. With an `Authorization` header the token alone decides. Without one, a request
-/// from YARN's web proxy (`from_proxy`, see [`is_from`]) may read; it may change something (by PUT, or by GET of a path
+/// from YARN's web proxy (`from_proxy`, see [`is_from`]) may read; it may change something (by PUT, or by GET or HEAD of a path
 /// that ends in `yarn-cancel` or `yarn-stop` or has a percent sign) only if its cookie names one of [`WebProxy::users`] and
 /// its content type is JSON. Logs and changes nothing.
 ///

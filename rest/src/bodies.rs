@@ -42,9 +42,9 @@ pub struct BodyLimits {
     /// Maximum size in bytes of one body other than an upload (`rest.server.max-content-length`); 1 MiB by default. A
     /// longer one is refused with 413.
     pub each: usize,
-    /// Maximum number of bytes in memory of all requests' bodies together, uploads apart; 32 MiB by default, and never less
-    /// than [`BodyLimits::each`]. A quarter of it is for small bodies (up to a sixteenth of `each`) alone. A body that
-    /// finds no room is refused with 503.
+    /// Maximum number of bytes in memory of all requests' bodies together, uploads apart; 32 MiB by default. If three quarters of it are
+    /// less than [`BodyLimits::each`], the maximum is `each` and a quarter of this value. A quarter of it is for small bodies (up to a
+    /// sixteenth of `each`) alone. A body that finds no room is refused with 503.
     pub together: usize,
     /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s by default. A
     /// body that has come with its head is not timed. If slow bodies come on more than an eighth of the connections, the oldest is refused

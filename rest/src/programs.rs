@@ -33,9 +33,9 @@ pub trait ProgramChecker: Send + Sync {
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
-/// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it. Their number has
-/// no bound. Programs stay in the folder until they are removed, also when the store is dropped or the process ends; the next store that is
-/// opened there has them.
+/// The folder of uploaded programs of one endpoint, by which they are stored, found, listed and removed. Clones share it. The number of
+/// programs has no bound. Programs stay in the folder until they are removed, also when the store is dropped or the process ends; the next
+/// store that is opened there has them.
 #[derive(Clone)]
 pub struct ProgramStore {
     folder: PathBuf,

@@ -47,7 +47,8 @@ pub enum BlobFetchError {
 
 impl BlobFetchError {
     /// Returns true if the BlobServer has answered that it does not have the blob, or has other content in its place: fetching again
-    /// will not help. False for all other errors, also if the store of [`BlobCache::of_server`] lacks the blob. The cache computes the
+    /// will not help; also if the local file is found damaged right after its fetch. False for all other errors, also if the store of
+    /// [`BlobCache::of_server`] lacks the blob. The cache computes the
     /// hash of what arrived, so content that is wrong at each try was wrong at the server.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { cause, .. } = self else {
@@ -211,8 +212,8 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Begins to remove blobs without a lease that are transient, have not been used for the cleanup interval or exceed
-    /// the size limit, the longest unused first. The TaskExecutor calls this at intervals. Does nothing while an
+    /// Begins to remove blobs without a lease that are transient, have had none for the cleanup interval or exceed the size limit, those
+    /// first that have had none for longest; a fetch alone does not count. The TaskExecutor calls this at intervals. Does nothing while an
     /// earlier sweep is running, or in the server's own cache. The returned future is ready at the end of the sweep;
     /// dropping it does not stop the sweep. Failures are only logged.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {

@@ -102,8 +102,8 @@ impl BlobClient {
     /// store has the blob already.
     ///
     /// # Errors
-    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated, or if the content has another hash; nothing
-    /// is kept then.
+    /// Returns a [`BlobClientError`] at the first failed call, which is not repeated, if the store fails, or if the content has another
+    /// hash; nothing is kept then.
     pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
         let step = CHUNK_BYTES_MAX as u64;
         let chunks = key.size.div_ceil(step);

@@ -122,8 +122,9 @@ impl Known {
 impl BlobsInUse {
     /// Replaces the record of everything that the jobs need; `None` if that is unknown here, so that every permanent
     /// blob is kept. The BlobServer then removes programs that the former record had and the new one lacks, unless an upload
-    /// or an expected job needs them; other permanent blobs that nothing needs go after `blob.cleanup-interval`. A change from or to
-    /// `None` removes nothing at once. The Dispatcher calls this when it has recovered all jobs, and with `None` when it stops or finds
+    /// or an expected job needs them; other permanent blobs that nothing needs go after `blob.cleanup-interval`, but not before a minute. A
+    /// change to `None` removes nothing, and one from `None` at once only programs that were released before, such as uploads that were
+    /// forgotten meanwhile. The Dispatcher calls this when it has recovered all jobs, and with `None` when it stops or finds
     /// that another leader owns one of its jobs.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
@@ -143,8 +144,8 @@ impl BlobsInUse {
     }
 
     /// Records that this job needs no blob any more; the BlobServer removes its program if no other job and no upload needs it, one
-    /// for which a job is about to come only later. The job's own blobs expire after `blob.cleanup-interval`. Does nothing while the
-    /// needs of jobs are unknown, or if the job is not recorded.
+    /// for which a job is about to come only later. The job's own blobs expire after `blob.cleanup-interval`, but not before a minute. Does
+    /// nothing while the needs of jobs are unknown, or if the job is not recorded.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }

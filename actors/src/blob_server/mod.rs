@@ -62,8 +62,9 @@ impl BlobServerHandle {
     }
 
     /// Returns a handle to the record of the blobs that jobs and uploads need. The Dispatcher of this process and the
-    /// REST endpoint update it. The BlobServer removes permanent blobs that it does not name, after `blob.cleanup-interval` or, if it
-    /// named them before, at once; none while the needs of jobs are unknown ([`BlobsInUse::get`] returns `None`).
+    /// REST endpoint update it. The BlobServer removes permanent blobs that it does not name, after `blob.cleanup-interval` (at least a
+    /// minute), programs that it named before at once, unless a job is about to come with them; none while the needs of jobs are unknown
+    /// ([`BlobsInUse::get`] returns `None`).
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
     }
@@ -79,8 +80,9 @@ impl BlobServerHandle {
 }
 
 /// Starts the BlobServer of this process on the blob lane (thread of actors), and serves it as [`ENDPOINT`]. It removes
-/// blobs that nobody needs from `store`: every 20 s those that have expired (`blob.cleanup-interval`), and programs as
-/// soon as their last user is gone. Blobs that an earlier process has left in the store expire from when they are first seen. If the
+/// blobs that nobody needs from `store`: every 20 s those that have expired, and programs as soon as their last user is gone. Blobs
+/// expire after `blob.cleanup-interval`, permanent ones not before a minute, and transient ones at most a minute after they were read to
+/// the end. Blobs that an earlier process has left in the store expire from when they are first seen. If the
 /// actor dies of a panic, nobody is told: calls then fail.
 ///
 /// # Errors

@@ -65,7 +65,7 @@ pub struct ClusterEnd {
     /// The final status, for the external resource system and the exit code: that of `job`, or `Succeeded` if `job` is `None`.
     pub status: ApplicationStatus,
     /// The job that the cluster ran and its last state (application and per-job mode), `Failed` also if it was refused and
-    /// never ran; `None` if a client has shut down a session, or a cluster whose job did not end within 30 s.
+    /// never ran; `None` if a client has shut down a session, or a cluster whose job did not run yet or did not end within 30 s.
     pub job: Option<(JobId, JobStatus)>,
     /// Explanation as text for people: the job's failure, the reason why it was refused, or, if `job` is `None`, that a client has
     /// shut the cluster down; `None` if there is nothing to explain.
@@ -104,8 +104,8 @@ pub struct DispatcherDeps {
     pub objects: Arc<dyn ObjectStore>,
     /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The process's lease (its permission to lead until a deadline), as the election extends it. The Dispatcher writes
-    /// nothing to the shared stores after it has ended.
+    /// The process's lease (its permission to lead until a deadline), as the election extends it. Once the lease has ended, the
+    /// Dispatcher begins no append to a job's log and deletes none.
     pub lease: Lease,
     /// Jobs that the cluster runs: any that clients submit (session), or one of its own.
     pub mode: ClusterMode,

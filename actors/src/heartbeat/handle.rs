@@ -102,7 +102,7 @@ impl HeartbeatHandle {
     }
 
     /// Watches a peer (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager → JobMaster): sends
-    /// beats from `me` to `target` at each interval, the first within one interval, and tells `report_to` the peer's payloads and its
+    /// beats from `me` to `target` at each interval, the first after at most 9/8 of one, and tells `report_to` the peer's payloads and its
     /// loss. Returns at once. A beat waits for its answer for an interval, or a quarter of the time-out if that is longer; meanwhile no
     /// other is sent. The beats say how long ago the actor of `marker` finished a turn. A peer is lost after the time-out (from now on, if
     /// it is never heard), when its process is gone, when it does not know the pair (any more) after it was heard once, or when its
@@ -155,8 +155,8 @@ impl HeartbeatHandle {
 
     /// Makes a turn marker (counter of finished turns) for one actor, which the log calls `actor`. The process's
     /// watchdog looks at it until its last clone is dropped: once an actor has finished no turn for longer than
-    /// `heartbeat.stuck-after`, the watchdog logs the stacks of all threads and reports a fatal error, which ends the process. The age
-    /// counts from the marker's creation, so its actor must call [`TurnMarker::tick`] when it starts.
+    /// `heartbeat.stuck-after`, the watchdog logs the stacks of all threads, if it has a function for that, and reports a fatal error,
+    /// which ends the process. The age counts from the marker's creation, so its actor must call [`TurnMarker::tick`] when it starts.
     pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
         let marker = TurnMarker {
             inner: Arc::new(Turns {

@@ -36,7 +36,7 @@ pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
 #[derive(Clone, derive_more::Debug)]
 #[debug("HeartbeatDeps {{ session: {:?}, .. }}", self.session)]
 pub struct HeartbeatDeps {
-    /// Source of time and threads (lanes).
+    /// Source of threads (lanes); the time is that of the service's handle.
     pub platform: Platform,
     /// RPC service of the process, by which the heartbeat service sends and answers beats.
     pub rpc: RpcService,

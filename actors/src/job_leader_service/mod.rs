@@ -59,7 +59,7 @@ pub enum JobLeaderReport {
         id: JobMasterId,
     },
     /// The JobMaster refused the registration for good, for example because the job has ended; the service does not ask
-    /// this JobMaster again, only a later one of the job.
+    /// this JobMaster again, only a later one of the job, unless it is told to forget the job and later to follow it anew.
     Refused {
         /// Job that the message concerns.
         job: JobId,

@@ -69,8 +69,8 @@ pub struct RunnerDeps {
 }
 
 /// The runner of a job: the leader shell that runs the job's JobMaster while the Dispatcher leads. Stopping it stops
-/// the JobMaster, which suspends the job but does not end it; if the job has ended, the JobMaster deletes its checkpoints before,
-/// except those that are to be kept.
+/// the JobMaster, which suspends the job but does not end it; if the job's end is recorded in its log, the JobMaster deletes its
+/// checkpoints before, except those that are to be kept.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
 /// A running runner of a job, and the receiver of the job's end; the result of [`start`].

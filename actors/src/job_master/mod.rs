@@ -76,7 +76,7 @@ pub struct JobMasterDeps {
     /// Gateway of this process's keeper of program hosts (child processes that run the program), which starts the host
     /// of the job's coordinators.
     pub hosts: Remote<ProgramHostsGateway>,
-    /// The job's log in the store, which records its newest checkpoint: read at the start, appended to at each
+    /// The job's log in the store, which records the checkpoints that are kept: read at the start, appended to at each
     /// checkpoint.
     pub log: OpenJobLog,
     /// Gateway of the job's runner (its leader shell at the Dispatcher), to which the JobMaster reports the job's end.
@@ -91,7 +91,8 @@ pub struct JobMasterDeps {
 /// Starts a JobMaster on the calling lane and serves it as the job's [`endpoint_name`]. From its first turn on it reads
 /// the job's last checkpoint and registers at the ResourceManager. Others learn its address only once the job's runner
 /// has published it. Dropping the returned handle stops it: a job that has not ended is suspended for the next JobMaster, and of one
-/// that has, the checkpoints are deleted that are not to be kept. The job's runner notices the actor's death by a panic.
+/// whose end is recorded in its log, the checkpoints are deleted that are not to be kept. The job's runner notices the actor's death by a
+/// panic.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);

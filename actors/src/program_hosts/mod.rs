@@ -109,8 +109,8 @@ enum State {
 }
 
 /// The actor that keeps this process's program hosts, at most one per job: launches them on request, watches them, ends
-/// them. On a JobManager the number of child processes is limited (`jobmanager.program-hosts.max`): requests wait for a place,
-/// and are refused with [`BuildError::NoRoom`] if none is free in time, builds also if 256 wait already.
+/// them. On a JobManager that is not a program itself the number of hosts is limited (`jobmanager.program-hosts.max`): requests wait for
+/// a place, and are refused with [`BuildError::NoRoom`] if none is free in time, builds also if 256 wait already.
 #[derive(derive_more::Debug)]
 #[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {

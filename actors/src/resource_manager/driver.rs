@@ -44,8 +44,9 @@ pub struct DriverError(pub String);
 /// worker is launched where the system allows that. A request ends in one `Started`, `StartFailed` or `NeverMet`, or in
 /// no event at all. `Started` may follow a `StartFailed` or a cancellation: the ResourceManager uses the worker if it
 /// needs one and `resourcemanager.late-worker.grace-period` has not passed, otherwise it releases the worker. A worker
-/// that was `Started` or recovered ends in one `Lost`. A connection that is lost for good is one `Error`, after which the process ends.
-/// Calls return at once, before the external system has acted. The ResourceManager's actor makes them.
+/// that was `Started` or recovered ends in one `Lost`. A connection that is lost for good is one `Error`, or a fatal error that the driver
+/// reports itself; the process ends then. Calls return at once, before the external system has acted. The leader shell calls `initialize`
+/// and `terminate`, the ResourceManager's actor the others.
 pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// Connects to the external system, with an empty list of nodes to avoid. Events go to `events` from now on.
     /// Returns the workers that an earlier ResourceManager of this application has left, as far as the external system
@@ -89,7 +90,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
     /// Disconnects from the external system, because the leadership has ended. Workers continue, for the next
-    /// ResourceManager. No event comes afterwards. Called once at the end of each leadership, also if `initialize` has failed or
-    /// its future was dropped before it was ready.
+    /// ResourceManager. No event comes afterwards. Called once at the end of each leadership, also if `initialize` has failed, its
+    /// future was dropped before it was ready, or it was not called yet.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

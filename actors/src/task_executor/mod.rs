@@ -66,8 +66,8 @@ pub struct TaskExecutorDeps {
     pub program_hosts: Remote<ProgramHostsGateway>,
     /// Settings that each program host receives when the TaskExecutor starts it.
     pub hosts: HostSettings,
-    /// Function that returns the secret key, 32 bytes, of the data connections between the hosts of a job. It is
-    /// derived from the cluster's secret and the job id, and called when a host is started.
+    /// Function that returns the secret key, 32 bytes, of the data connections between the hosts of a job. The key is derived from the
+    /// cluster's secret and the job id. The function is called when a host is started or the number of its slots changes.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
     /// Folder of the log files of this process and its hosts, served to users; `None` if the process logs elsewhere: the list
     /// of its log files is empty then.

@@ -71,8 +71,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// `FLOTT_HOST_…` variables and a socket as standard input must be there; standard input becomes `/dev/null`, and core files and `ptrace`
 /// are switched off.
 ///
-/// Returns 0 after the parent's `EndHost`, and [`FAILED`] (1), with the reason on standard error and in the log, if a variable, the
-/// socket or a thread is missing at the start, or if the host's actor panics later.
+/// Returns 0 after the parent's `EndHost`, and [`FAILED`] (1), with the reason on standard error and in the log, if a variable is missing
+/// or malformed, or the socket or a thread is missing, at the start, or if the host's actor panics later.
 ///
 /// Does not return if the parent has died or has closed the socket, if a TaskManager as the parent is silent for longer than 0.6 of its
 /// heartbeat time-out, or if a task does not stop or give memory back: the process and its process group are killed by SIGKILL then.

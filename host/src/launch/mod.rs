@@ -68,7 +68,7 @@ pub struct LaunchSpec {
 /// and gave no answer. No process is left in any case; the log files may have been created.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The file is not a Flott program, or not one for this system. Nothing of it was executed.
+    /// The file can't be read, is not a Flott program, or not one for this system. Nothing of it was executed.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
     /// The operating system refused a step of the start (a log file, the sockets, the process or a thread), or this (the parent) process

@@ -59,8 +59,9 @@ pub struct Target {
     pub inline_max: u64,
 }
 
-/// A handle to the running upload of one operator's snapshot: an async task that stores the chunks as parts, each ended by the chunk with
-/// which it reaches 4 to 32 MiB. If the handle is dropped before [`Upload::end`], the upload ends and deletes the parts that it has stored.
+/// A handle to the running upload of one operator's snapshot: an async task that stores the chunks as parts. Each part but the last ones is
+/// ended by the chunk with which it reaches a sixteenth of the state so far, at least 4 MiB and at most 32 MiB. If the handle is dropped
+/// before [`Upload::end`], the upload ends and deletes the parts that it has stored.
 pub struct Upload {
     steps: mpsc::UnboundedSender<Step>,
     /// Cancelled when the checkpoint is aborted.

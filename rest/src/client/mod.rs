@@ -89,7 +89,7 @@ impl RestClient {
     }
 
     /// Sends GET for a path of the endpoint below `/v1`, such as `/jobs/overview`, and decodes the JSON answer as `T`. The
-    /// path must be escaped already. Waits [`ClientTimeouts::answer`] at most.
+    /// path must be escaped already. Waits at most [`ClientTimeouts::connect`] for the connection, then [`ClientTimeouts::answer`].
     ///
     /// # Errors
     /// Returns [`ClientError`]: also `Refused` for a status of 400 or more, and `Malformed` if the answer has another
@@ -175,8 +175,8 @@ impl RestClient {
         self.get("/jobs/overview").await
     }
     /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
-    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads or its
-    /// JobMaster does not answer, and 400 if `job` is not an id.
+    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads, its JobMaster does not
+    /// answer, or it is being stored or recovered, and 400 if `job` is not an id.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }
@@ -258,7 +258,7 @@ impl RestClient {
     /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
     /// the job or the coordinator is unknown, 503 while the job is being stored or recovered or its coordinators are not up, 500 if the
     /// coordinator fails or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected
-    /// are served on, for 60 s after each request.
+    /// are served on, for at most 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -396,9 +396,9 @@ impl RestClient {
     /// learn its job names. May take [`ClientTimeouts::build`], and a minute more for each whole GiB.
     ///
     /// # Errors
-    /// Returns [`ClientError::File`] if the file cannot be opened, and [`ClientError::Refused`] if the endpoint does not take the program:
-    /// with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it comes too slowly, 503 if too many
-    /// uploads are under way, 507 if the endpoint's disk is full, 500 if it fails otherwise; else as every call.
+    /// Returns [`ClientError::File`] if the file cannot be opened or its size not be read, and [`ClientError::Refused`] if the endpoint
+    /// does not take the program: with 403 if uploads are not allowed, 400 if it is no program, 413 if it is too large, 408 if it comes too
+    /// slowly, 503 if too many uploads are under way, 507 if the endpoint's disk is full, 500 if it fails otherwise; else as every call.
     pub async fn upload(
         &self,
         path: &Path,
@@ -413,8 +413,8 @@ impl RestClient {
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
     /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
     /// the savepoint is at fault, 409 if the job id is that of a job that runs or is still remembered, 403 if submissions are not allowed
-    /// or the cluster is for one job only, 500 if the job cannot be stored, 503 if there is no room now, 507 if the disk for programs is
-    /// full. After 504 or `Broken` the job may have been submitted.
+    /// or the cluster is for one job only, 500 if the job or its program cannot be stored, 503 if there is no room now, 507 if the disk for
+    /// programs is full. After 504 or `Broken` the job may have been submitted.
     pub async fn run(
         &self,
         jar: &str,
@@ -425,7 +425,8 @@ impl RestClient {
     }
     /// Sends `POST /jars/:jarid/plan`: runs the uploaded program on the cluster to build its graph, and returns that; submits nothing. May
     /// take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request or the build is at fault, 403 if
-    /// submissions are not allowed, 503 if there is no room for the build now, 507 if the disk for programs is full.
+    /// submissions are not allowed or the cluster is for one job only, 500 if the program cannot be stored, 503 if there is no room for
+    /// the build now, 507 if the disk for programs is full.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
         self.call(Method::POST, &path, Some(request), self.timeouts.build).await

@@ -13,7 +13,7 @@ pub struct CheckpointingStatistics {
     pub summary: CheckpointSummary,
     /// The newest checkpoint of each kind (complete, savepoint, failed), and the one that the job was last restored from.
     pub latest: LatestCheckpoints,
-    /// The newest checkpoints and savepoints of any status, newest first, at most `web.checkpoints.history`.
+    /// The newest checkpoints and savepoints of any status, newest first, at most `web.checkpoints.history` (0 counts as 1).
     pub history: Vec<CheckpointInfo>,
 }
 
@@ -363,7 +363,8 @@ pub struct CheckpointConfigInfo {
     /// Always `false`: the barriers that mark a checkpoint in the stream never overtake records.
     pub unaligned_checkpoints: bool,
     /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
-    /// strategy decides.
+    /// strategy decides. Savepoints, and checkpoints that were aborted because tasks failed, do not count; one with which tasks end is
+    /// tried again instead.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): the barriers that mark a checkpoint in the stream never overtake records.
     pub aligned_checkpoint_timeout: i64,

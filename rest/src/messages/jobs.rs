@@ -330,8 +330,8 @@ pub struct FailureBody {
 }
 
 /// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has cured
-/// included, but at most the newest `web.exception-history-size`. For a job that has ended: those until its end. A failure from outside of
-/// the tasks that ended the job at once is only the root.
+/// included, but at most the newest `web.exception-history-size` (0 counts as 1). For a job that has ended: those until its end. A failure
+/// from outside of the tasks that ended the job at once is only the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
@@ -352,7 +352,7 @@ pub struct JobExceptions {
 pub struct ExceptionHistory {
     /// Failures, newest first, at most as many as the request's `maxExceptions` (by default 20).
     pub entries: Vec<ExceptionEntry>,
-    /// True if older failures of the history, which has at most `web.exception-history-size`, are left out because of
+    /// True if older failures of the history, which has at most `web.exception-history-size` (0 counts as 1), are left out because of
     /// `maxExceptions`.
     pub truncated: bool,
 }
