@@ -33,7 +33,7 @@ pub enum ConfError {
     Unknown {
         /// Key as it was written, cut after 200 characters.
         key: String,
-        /// Place of the setting: file and line, environment variable or command line.
+        /// Place of the setting: file and line, environment variable, command line, or the name that the caller gave it.
         place: String,
         /// Key of the option whose name is most like `key`; `None` if none is like it.
         nearest: Option<String>,
@@ -44,7 +44,7 @@ pub enum ConfError {
     Refused {
         /// Key as it was written, cut after 200 characters.
         key: String,
-        /// Place of the setting: file and line, environment variable or command line.
+        /// Place of the setting: file and line, environment variable, command line, or the name that the caller gave it.
         place: String,
         /// Advice for users: the option to use instead, and the reason.
         instead: String,
@@ -57,7 +57,7 @@ pub enum ConfError {
         key: String,
         /// Value as it was written, cut after 200 characters; `******` for a secret.
         value: String,
-        /// Place of the setting: file and line, environment variable or command line.
+        /// Place of the setting: file and line, environment variable, command line, or the name that the caller gave it.
         place: String,
         /// The values that the option takes, as a phrase that completes "it takes …".
         expected: String,

@@ -88,8 +88,9 @@ pub mod prelude {
 /// names the role (program host, or the command line's JobManager or TaskManager); without it, or with a name that is no role, the program
 /// builds its job with the process's arguments and runs it in an embedded cluster, with the results on standard output and errors on
 /// standard error. Options come from `flott.yaml` in the folder that `FLOTT_CONF_DIR` names, and from variables that begin with `FLOTT_`.
-/// Blocks until the role has ended. SIGINT or SIGTERM cancels the job of an embedded cluster, and stops a JobManager or TaskManager, whose
-/// jobs go on elsewhere; a second signal ends the process at once with exit code 2.
+/// Blocks until the role has ended. SIGINT or SIGTERM cancels the job of an embedded cluster, and stops a JobManager or TaskManager (as
+/// SIGHUP does); a TaskManager's jobs go on elsewhere, a JobManager's only with high availability. A second signal ends the process at once
+/// with exit code 2.
 ///
 /// The exit code is 0 for success, also of a cancelled job, of help that was asked for, and of a JobManager or TaskManager that a signal
 /// has stopped; 1 for a failed start (such as a build that fails), 2 for a fatal error (also if results cannot be written to standard

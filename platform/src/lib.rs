@@ -34,9 +34,9 @@ use tokio::time::Instant;
 /// Real platforms show the machine's time.
 pub const SIMULATION_EPOCH_MS: u64 = 1_700_000_000_000;
 
-/// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share
-/// everything, while two values that were made separately share nothing, not even lanes or in-process pipes. Code that takes time,
-/// threads, random numbers and sockets from it alone runs the same in production and in a simulation.
+/// The time, lanes (threads), entropy and sockets of one process, or of one simulated host. A cheap handle: clones share everything, while
+/// two values that were made separately share nothing, not even lanes or in-process pipes (except a simulated network that both were
+/// given). Code that takes time, threads, random numbers and sockets from it alone runs the same in production and in a simulation.
 #[derive(Clone)]
 pub struct Platform(Arc<Inner>);
 

@@ -91,7 +91,7 @@ pub enum CheckpointError {
     /// refers to objects outside of its snapshot, which only [`StateReader::snapshot`](crate::state_reader::StateReader::snapshot) checks.
     #[error("{name} is not a checkpoint of a version that this program knows: {why}")]
     Metadata {
-        /// Name of the object in its store.
+        /// Place of the object: its store and name, or its URI.
         name: String,
         /// Description of the fault in the object.
         why: String,
@@ -277,8 +277,8 @@ impl CheckpointDirectory {
 
     /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is never replaced;
     /// a repeated call with the same metadata succeeds. Returns once the object is durable. The JobMaster calls this before it records the
-    /// checkpoint's pointer in the job's log; without that the checkpoint is never restored. Where the directory was marked
-    /// ([`Self::mark_shared`]), writes a mark again that is not there any more: without it no task of the job could be restarted.
+    /// checkpoint's pointer in the job's log; without that no later JobMaster restores the checkpoint by itself. Where the directory was
+    /// marked ([`Self::mark_shared`]), writes a mark again that is not there any more: without it no task of the job could be restarted.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::NameTaken`] if the object exists with other content, [`CheckpointError::Missing`] if

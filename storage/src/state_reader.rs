@@ -34,8 +34,9 @@ pub struct StateReader {
 pub struct Snapshot {
     /// The URI of the snapshot's metadata object.
     pub uri: String,
-    /// The job that took the snapshot if it is a checkpoint, as its metadata says, however its path is spelled; `None` if it is a
-    /// savepoint, which belongs to its user.
+    /// The job that took the snapshot if it is a checkpoint, as its metadata shows, however its path is spelled (only if the metadata
+    /// refers to no object and the name of its file does not tell, the path decides); `None` if it is a savepoint, which belongs to its
+    /// user.
     pub checkpoint_of: Option<JobId>,
     /// The snapshot's metadata, in which the handles of objects are [`StateHandle::External`]: URIs, which any reader can read.
     pub metadata: CheckpointMetadata,

@@ -124,15 +124,15 @@ pub enum MemoryError {
         option: &'static str,
         /// Amount of the total: as set, or where it is not set the container's limit or the default.
         given: MemorySize,
-        /// The parts that must fit, for users: each option with its amount. If `least` is not empty, the amounts are
-        /// those that the parts would have with it, followed by their sum.
+        /// The parts that must fit, for users: each with its option or name and its amount. If `least` is not empty, the amounts are those
+        /// that the parts would have with it, followed by their sum.
         parts: String,
         /// The smallest amounts that suffice: of `option`, and of the process's total too if it has to grow as well.
         /// Empty if no amount of `option` suffices.
         least: Vec<(&'static str, MemorySize)>,
     },
-    /// A total and the other parts are set, and leave more for network memory or overhead than that part's configured maximum. (If they
-    /// leave less than its minimum, the error is `TooLittle`.)
+    /// The total (as set, the container's limit or the default) and the other parts leave more for network memory or overhead than that
+    /// part's configured maximum. (If they leave less than its minimum, the error is `TooLittle`.)
     #[error(
         "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
     )]

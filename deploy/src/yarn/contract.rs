@@ -47,7 +47,7 @@ pub(crate) struct LaunchFile {
     pub(crate) name: String,
     /// URL of the file, on a file system that the nodes read.
     pub(crate) url: String,
-    /// Size of the file in bytes; a node refuses a file of another size.
+    /// Size of the file in bytes, by which a node chooses a disk with enough room.
     pub(crate) size: i64,
     /// Modification time of the file in Unix milliseconds; a node refuses a file of another time.
     pub(crate) timestamp: i64,

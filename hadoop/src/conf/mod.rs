@@ -43,9 +43,9 @@ struct Property {
     resource: String,
 }
 
-/// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones
-/// override earlier ones. References `${…}` are expanded when a value is read. Properties that Hadoop has renamed are
-/// found under both names.
+/// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones override earlier ones.
+/// References `${…}` are expanded when a value is read. Of the properties that Hadoop has renamed, `fs.defaultFS` and `dfs.nameservices`
+/// are found under their old names too.
 ///
 /// `Debug` shows how many properties there are, never their values.
 #[derive(Clone, Default)]

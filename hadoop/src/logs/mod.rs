@@ -148,7 +148,7 @@ pub enum LogError {
         /// Largest size that is accepted for it, in bytes.
         max: u64,
     },
-    /// The source of a [`LogReader`] failed to read a range of the file, or gave fewer bytes than asked for; the read may be
+    /// The source of a [`LogReader`] failed to read a range of the file, or gave another number of bytes than asked for; the read may be
     /// tried again.
     #[error("the log file cannot be read: {0}")]
     Read(#[source] std::io::Error),

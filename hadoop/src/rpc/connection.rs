@@ -179,8 +179,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. A call
-    /// that was not sent yet never is; one that was, the server may carry out, and an answer that still comes is skipped.
+    /// Forgets a call whose caller has gone: no event comes for it. Does nothing if no call of this number waits. A call that still waits
+    /// for authentication is never sent. One whose bytes are in the output already may still be sent, even if nobody has taken them yet;
+    /// the server may then carry it out, and an answer that still comes is skipped.
     pub fn cancel(&mut self, id: i32, now: Time) {
         self.remove(id, now);
     }
@@ -206,7 +207,8 @@ impl Connection {
     }
 
     /// Takes all bytes that are to be sent to the server now; empty if there are none. The caller must write them in this order. Bytes that
-    /// were taken no longer count against [`Limits::unsent`](super::Limits::unsent), and their calls count as sent.
+    /// were taken no longer count against [`Limits::unsent`](super::Limits::unsent). A call counts as sent as soon as its request is
+    /// among these bytes, also before they are taken.
     pub fn take_outbound(&mut self) -> Bytes {
         self.outbound.split().freeze()
     }

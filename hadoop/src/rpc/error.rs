@@ -60,7 +60,7 @@ impl RemoteException {
 
     /// Returns what Hadoop's clients do about this exception: they try another server after `StandbyException` and
     /// `ObserverRetryOnActiveException`, the same one again after `RetriableException`, `ServerTooBusyException` and
-    /// `NMNotYetReadyException`, and fail after others. An exception whose message begins with the name of one of
+    /// `NMNotYetReadyException`, and fail after others. An exception whose message begins with the full name (with its package) of one of
     /// these, because it wraps it, counts as that one.
     #[must_use]
     pub fn advice(&self) -> Advice {
@@ -222,7 +222,7 @@ pub enum CallError {
     Connection {
         /// The reason why the connection failed.
         error: ConnectionError,
-        /// True if the request had been given out for sending by then; if false, it was surely not carried out.
+        /// True if the request had been put into the outgoing bytes by then; if false, it was surely not carried out.
         sent: bool,
     },
     /// No answer came before the call's deadline. The call is given up; the connection lives on, and skips a late answer.
@@ -232,7 +232,7 @@ pub enum CallError {
         method: String,
         /// The time that the call was given.
         after: std::time::Duration,
-        /// True if the request had been given out for sending by then; if false, it was surely not carried out.
+        /// True if the request had been put into the outgoing bytes by then; if false, it was surely not carried out.
         sent: bool,
     },
     /// The connection's bounds on waiting calls and unsent bytes are reached, or the call's number is waiting already;

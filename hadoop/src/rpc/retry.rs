@@ -14,23 +14,25 @@ use std::time::Duration;
 pub enum RetryPolicy {
     /// Each call is tried once only.
     Never,
-    /// Tries the same server again after a fixed pause, as YARN's clients do without failover, even where the server may
-    /// have executed the call. Gives up at once where another try is of no use: after exceptions (other than standby and
-    /// retriable ones, and that of a server that shuts down), a failed authentication, bytes that are not Hadoop RPC, a
-    /// request that is too long, or an answer that cannot be decoded.
+    /// Tries the same server again after a fixed pause, as YARN's clients do without failover, even where the server may have executed the
+    /// call. Gives up at once where another try is of no use: after exceptions (other than standby and retriable ones, and that of a server
+    /// that shuts down), a failed authentication, bytes that are not Hadoop RPC, a request that is too long, a connection whose bounds are
+    /// reached, or an answer that cannot be decoded.
     Fixed {
         /// Pause between two tries.
         interval: Duration,
         /// Maximum number of tries after the first.
         retries: u32,
     },
-    /// Tries another server if this one is not the active one, is not reached or, for idempotent calls, does not
-    /// answer; the same one again if it asks for that. The first failover comes at once, and so does a repetition after
-    /// the very first try; later pauses double up to a bound, each varied at random by half up or down.
+    /// Tries another server if this one is not the active one, is not reached or, for idempotent calls, does not answer or does not speak
+    /// Hadoop RPC; the same one again if it asks for that. The first failover comes at once, and so does a repetition after the very first
+    /// try; later pauses double up to a bound, each varied at random by half up or down.
     FailOver {
-        /// Maximum number of failovers of one call; with 0 no other server is tried.
+        /// Maximum number of failovers of one call. After the last of them the call is not repeated at all, not even where the server asks
+        /// for it; with 0 each call is tried once only.
         failovers: u32,
-        /// Number of repetitions at the same server above which a call fails; as in Hadoop, one more than this is made.
+        /// Number of repetitions without a change of the server, counted over all servers, above which a call fails; as in Hadoop, one more
+        /// than this is made.
         retries: u32,
         /// The time that is doubled for each pause: the first pause that is not zero is twice this.
         base: Duration,

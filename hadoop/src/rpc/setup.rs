@@ -172,8 +172,8 @@ impl Debug for Request {
 /// another stream is needed, and `Closed` as the last. Taken from a [`Connection`](super::Connection) by
 /// [`poll_event`](super::Connection::poll_event), each once; the connection keeps those that nobody takes, without a bound.
 pub enum Event {
-    /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes once
-    /// for each stream.
+    /// Authentication has succeeded on this stream, or none was asked for; the calls that were kept until now are being sent. Comes at most
+    /// once for a connection.
     Ready {
         /// How the client was authenticated.
         method: AuthMethod,
@@ -190,8 +190,8 @@ pub enum Event {
     },
     /// Kerberos has failed in a way that may pass: newer tickets may help, or a later try where the server mistook two clients of one user
     /// for a replay. The stream is of no use any more; the calls wait until the caller gives the connection another one by
-    /// [`Connection::start`](super::Connection::start). Calls whose deadline passes before that end with this error. Comes at most
-    /// [`Setup::kerberos_retries`] times for a connection; the next failure closes it.
+    /// [`Connection::start`](super::Connection::start). Calls whose deadline passes before a stream is authenticated end with this error.
+    /// Comes at most [`Setup::kerberos_retries`] times for a connection; the next failure closes it.
     Refused(ConnectionError),
     /// The connection has ended and is of no use any more. All its calls have had their [`Reply`](Event::Reply) before
     /// this event.

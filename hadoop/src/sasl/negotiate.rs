@@ -35,8 +35,8 @@ impl AuthMethod {
 /// [`Login`](crate::login::Login) takes it from `ipc.client.fallback-to-simple-auth-allowed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SimpleFallback {
-    /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else
-    /// that the client can use: it may not be the server that it seems to be.
+    /// Skip the server's offer of no authentication, and fail with [`SaslError::SimpleRefused`] if it offers nothing else that the client
+    /// can use ([`SaslError::Principal`] if it also offers Kerberos under a wrong principal): it may not be the server that it seems to be.
     #[default]
     Refuse,
     /// Go on without authentication: anybody who answers at the address is taken for the server. A client with a token or

@@ -74,8 +74,8 @@ impl ContainerLaunchContext {
 
 impl LocalResource {
     /// Describes a file of a file system that a node is to fetch for this application's containers alone; nothing is
-    /// looked up. Size (bytes) and modification time (milliseconds since 1970) must be exactly the file's: nodes refuse
-    /// a file that has changed.
+    /// looked up. The modification time (milliseconds since 1970) must be exactly the file's: nodes refuse a file with
+    /// another one. By the size (bytes) they only choose a disk with enough room.
     ///
     /// # Errors
     /// Fails with [`IdError`] for a text that is no URI with a scheme and a path.

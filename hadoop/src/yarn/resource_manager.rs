@@ -24,8 +24,9 @@ pub struct ResourceManager {
 /// `yarn.resourcemanager.ha.rm-ids`, in this order. Never an empty list.
 ///
 /// # Errors
-/// Fails with [`ConfError::Type`] for a property that is no address; [`ConfError::Missing`] for failover without ids,
-/// or a ResourceManager without an address.
+/// Fails with [`ConfError::Type`] for a property that is no address, or if `yarn.resourcemanager.ha.enabled` is neither `true` nor `false`;
+/// [`ConfError::Expansion`] for a reference that cannot be expanded; [`ConfError::Missing`] for failover without ids, or a ResourceManager
+/// without an address.
 pub fn resource_managers(
     conf: &Configuration,
     service: Service,

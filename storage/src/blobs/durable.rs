@@ -96,8 +96,9 @@ impl DurableBlobs {
     ///
     /// # Errors
     /// Returns [`BlobStoreError::NotFound`] if the program is not here and cannot be restored, or if the copy was given up: by a removal of
-    /// the program, [`DurableBlobs::clear`], or a new leadership of this process. Otherwise the store's error ([`StoreError::Io`] if this
-    /// process has never led). The parts of a failed copy are deleted (best effort), and a later call tries again.
+    /// the program, [`DurableBlobs::clear`], or a new leadership of this process; [`BlobStoreError::WrongHash`] if it is damaged here and
+    /// cannot be restored. Otherwise the store's error ([`StoreError::Io`] if this process has never led). The parts of a failed copy are
+    /// deleted (best effort), and a later call tries again.
     pub fn keep(&self, program: &BlobKey) -> BlobFuture<()> {
         let mut copies = self.copies();
         if let Some(Kept { made, .. }) = copies.kept.get(&program.hash)

@@ -34,8 +34,8 @@ const EPOCHS_KEPT: u64 = 3;
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
 /// The settings `high-availability.filesystem.*`, which must be the same in all processes of a cluster: the duration of a lease, and how
-/// often it is renewed and looked at. Nothing is checked here; a JobManager does not start with a duration below three times the interval,
-/// which would let a leader lose its lease between two renewals.
+/// often it is renewed and looked at. Nothing is checked here; a JobManager does not start with a duration below 200 ms, or below three
+/// times the interval, which would let a leader lose its lease between two renewals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
     /// Time without a new renewal, by its own monotonic clock, after which a rival claims the lease. The holder's lease ends earlier, at

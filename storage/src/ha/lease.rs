@@ -10,8 +10,8 @@ use std::{
 };
 
 /// The leader's lease of one process: the time, on its monotonic clock, until which it may write as the leader. Holds nothing else: neither
-/// the epoch nor the leader. Made and prolonged by the election driver, checked by [`JobLogs`](crate::jobs::JobLogs) before each write.
-/// Clones share it. A new lease is not held.
+/// the epoch nor the leader. Made and prolonged by the election driver, checked by [`JobLogs`](crate::jobs::JobLogs) before each append to
+/// a job's log and before each deletion of one. Clones share it. A new lease is not held.
 ///
 /// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first check that it makes, before its
 /// election driver has run again and reported the loss.

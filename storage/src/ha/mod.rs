@@ -62,9 +62,9 @@ pub enum LeaseEvent {
         /// The counter of this leadership in the store.
         store_epoch: u64,
     },
-    /// This process no longer holds the lease, and [`Lease::holds`] is false already: its deadline passed without a renewal, or a rival has
-    /// a higher counter. The campaign goes on, and the lease may be granted again, with a higher counter. Not reported after
-    /// [`Campaign::resign`].
+    /// This process no longer holds the lease, and [`Lease::holds`] is false already: its deadline passed without a renewal, a rival has a
+    /// higher counter, or the record of its own counter is gone from the store. The campaign goes on, and the lease may be granted again,
+    /// with a higher counter. Not reported after [`Campaign::resign`].
     Lost,
 }
 
@@ -76,9 +76,10 @@ pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// before the lease is granted; the lease's changes come through [`Campaign::next`]. Errors of the store are logged and the attempt is
     /// repeated without end. Called once in a JobManager, by its leader election when that starts.
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Returns a watch on the record of the leader, whichever process leads; the value is `None` until a record is known. Only records
-    /// with a higher counter replace it: it stays after the leader has ended, until there is a new one. While there are watches,
-    /// [`FileElection`] reads the store at every renewal interval.
+    /// Returns a watch on the record of the leader, whichever process leads; the value is `None` until a record is known. A record replaces
+    /// it only if its counter is higher, or equal where the known record could not be decoded; with [`EmbeddedElection`] the record of each
+    /// campaign does. The value stays after the leader has ended, until there is a new one. While there are watches, [`FileElection`] reads
+    /// the store at every renewal interval.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
     /// Returns the lease of this process (see [`Lease::holds`]), to be checked before each write as the leader. The driver keeps it up to
     /// date; it is not held before the first grant ([`EmbeddedElection`]: it is always held).

@@ -113,7 +113,8 @@ impl OpenJobLog {
     /// succeeds if the record is there from an earlier try. Another fact is refused as superseded then.
     ///
     /// # Errors
-    /// Returns the errors of [`JobLogs::append`].
+    /// Returns the errors of [`JobLogs::append`]; [`AppendError::Superseded`] also if a [`OpenJobLog::record_checkpoint`] that
+    /// failed with a store error has written its record after all.
     pub async fn append_last(&self, fact: JobFact) -> Result<LogEnd, AppendError> {
         let mut state = self.0.state.lock().await;
         state.master = None;

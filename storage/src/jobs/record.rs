@@ -32,7 +32,8 @@ pub enum JobFact {
     /// The record's writer leads the job from here on (see [`JobLogs::take_over`](super::JobLogs::take_over)); appends of earlier leaders
     /// fail.
     Owner,
-    /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record.
+    /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record, or from an
+    /// older one if that checkpoint cannot be read and `execution.checkpointing.fallback` is set.
     Checkpoint(CheckpointPointer),
     /// The job has ended with this result. No leader runs it again; it is shown until it is forgotten. Of several such records the first
     /// counts.

@@ -18,8 +18,8 @@ pub enum JobState {
     Ended(Box<JobResultEntry>),
     /// The job is forgotten ([`JobFact::Removed`]): it must not be run or shown, and its objects are still to be deleted.
     Removed,
-    /// The log has a record that cannot be read, or whose record 0 is not this job's graph, and none that says that the job has ended or is
-    /// removed: the leader must not run the job, and fails it.
+    /// A record of the log cannot be read, or record 0 is not this job's graph, and no record says that the job has ended or is removed:
+    /// the leader must not run the job, and fails it.
     Damaged {
         /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,

@@ -72,12 +72,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// either case.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
     /// Lists the names that start with `prefix` in ascending order; empty if there are none. `prefix` may end within a segment; an empty
-    /// one lists all. Files that are no objects are left out.
+    /// one lists all. Files whose names are no names of objects are left out; the content is not looked at.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
     /// Removes what interrupted writes of objects have left in the chosen ones of these folders, however young it is: the deepest folder
     /// that `prefix` names completely, and those below it whose names begin with `prefix`, which contains a `/`. The chosen folders that
-    /// are empty then go too. A write that is still under way there may fail. Does nothing by default, for stores in which interrupted
-    /// writes leave nothing (memory, S3).
+    /// are empty then go too, and so do the folders above them if they are empty then. A write that is still under way there may fail. Does
+    /// nothing by default, for stores in which interrupted writes leave nothing (memory, S3).
     fn sweep(&self, _prefix: &str, _chosen: FolderChoice) -> StoreFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -154,7 +154,8 @@ pub enum StoreError {
          s3://bucket/prefix, hdfs://nameservice/path"
     )]
     UnknownUri {
-        /// The URI as given, cut to 200 characters.
+        /// The URI as given, cut to 200 characters if it is malformed or foreign; if no client can be made, the URI in full, or only that
+        /// of its system or bucket.
         uri: String,
         /// A description of what is wrong with the URI.
         why: String,
@@ -201,16 +202,17 @@ impl StoreError {
 /// `None`. Whoever opens a store, input or output passes them; they matter for `s3://` only. The debug text shows no key.
 #[derive(Clone, Default)]
 pub struct S3Settings {
-    /// The server's `http://host:port` or `https://host:port`; `None`: from the environment, or else Amazon's endpoint for the region.
+    /// The server's `http://host:port` or `https://host:port`; `None`: from the environment (there only `https://` is accepted), or else
+    /// Amazon's endpoint for the region.
     pub endpoint: Option<String>,
     /// The region that requests are signed for; `None`: from the environment, or else `us-east-1`.
     pub region: Option<String>,
-    /// The id of the access key; `None`: from the environment.
+    /// The id of the access key; `None`: from the environment, or else from the service that gives keys to machines in Amazon's cloud.
     pub access_key: Option<String>,
-    /// The secret of the access key; `None`: from the environment. Never shown in logs or `Debug` output.
+    /// The secret of the access key; `None`: from the same places as the id. Never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
     /// True if requests to [`S3Settings::endpoint`] name the bucket as the first segment of the path instead of in the host name; they
-    /// always do if the endpoint's host is an IP address.
+    /// always do if the endpoint's host is an IP address or `localhost`.
     pub path_style_access: bool,
 }
 

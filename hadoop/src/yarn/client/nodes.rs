@@ -96,7 +96,8 @@ impl YarnClient {
 
 impl Resource {
     /// Checks that a container of this size may be asked for, if `maximum` is the size of the largest one (see
-    /// `YarnClient::new_application`). Amounts in another unit than the maximum's are not checked. Asks no server.
+    /// `YarnClient::new_application`). Further resources that `maximum` does not name, or names in another unit, are not checked. Asks no
+    /// server.
     ///
     /// # Errors
     /// Fails with [`YarnError::Capability`] for the first resource of which this has more than `maximum`.

@@ -23,8 +23,9 @@ use tokio::time::Instant;
 /// Between two questions whether the application is unregistered.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The addresses under which an ApplicationMaster registers; the ResourceManager only shows them to clients. Sent again whenever a
-/// restarted ResourceManager makes the ApplicationMaster register again. Given to [`AmRmClient::register`].
+/// The addresses under which an ApplicationMaster registers; the ResourceManager does not call them, it gives them to clients and to its
+/// web proxy. Sent again whenever a restarted ResourceManager makes the ApplicationMaster register again. Given to
+/// [`AmRmClient::register`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registration {
     /// The host at which the application's clients may call the ApplicationMaster; not checked.
@@ -43,10 +44,10 @@ pub struct AmRmOptions {
     /// below `yarn.am.liveness-monitor.expiry-interval-ms`, after which the ResourceManager takes the ApplicationMaster
     /// for dead.
     pub idle: Duration,
-    /// Longest interval of heartbeats while containers are wanted; 200 ms by default. A change is told at once, then
-    /// containers are asked for every 10 ms; from 100 ms on each pause is a tenth of the time waited so far, up to this
-    /// interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to
-    /// this interval. On average at most 20 beats per second come sooner than this interval.
+    /// Longest interval of heartbeats while containers are wanted; 200 ms by default. A change is told at once (10 ms after the last
+    /// heartbeat at the earliest), then containers are asked for every 10 ms; from 100 ms on each pause is a tenth of the time waited so
+    /// far, up to this interval. Slow answers make the pause at least 4 times as long as the quicker of the last two took, again up to this
+    /// interval. On average at most 20 beats per second come sooner than this interval.
     pub busy: Duration,
     /// Maximum number of events that wait for [`AmRmEvents::next`]; 65,536 by default, and 0 counts as 1. With more, the ApplicationMaster
     /// counts as stuck: the heartbeats stop for good, so that the ResourceManager starts another attempt; the events that wait are still
@@ -131,7 +132,8 @@ impl AmRmClient {
     /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the token for the
     /// scheduler), as they do in the container that YARN made for it. If the answer to a first try was lost, the ApplicationMaster is
     /// registered already: this succeeds, but [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first
-    /// heartbeat goes out at once if containers are asked for by then, else after [`AmRmOptions::idle`].
+    /// heartbeat goes out at once if containers are asked for by then, else as soon as there is something to tell, at the latest after
+    /// [`AmRmOptions::idle`].
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
@@ -236,8 +238,8 @@ impl AmRmClient {
         self.master().nm_token(node).cloned()
     }
 
-    /// Returns the resources that the scheduler says the application could still get, by the last response; empty
-    /// before the first.
+    /// Returns the resources that the scheduler says the application could still get, by the last response; empty before the first, and if
+    /// that response does not say it.
     #[must_use]
     pub fn headroom(&self) -> Resource {
         self.master().headroom().clone()

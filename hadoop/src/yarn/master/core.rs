@@ -264,7 +264,7 @@ impl Master {
 
     /// Takes the answer to a registration: keeps the largest container size and the nodes' tokens in it. Returns
     /// [`MasterEvent::Registered`], then `MasterEvent::Recovered` for each container of an earlier attempt that is not known yet. A
-    /// container that is being released is left out.
+    /// container whose release an allocation has told since the last [`resync`](Self::resync) is left out.
     pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
         self.keep_tokens(&response.nm_tokens_from_previous_attempts);
         self.maximum = response.maximum_capability.clone().unwrap_or_default();

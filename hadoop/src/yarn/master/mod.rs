@@ -53,7 +53,8 @@ pub enum Place {
 /// Only the count is checked before it is sent; the ResourceManager may refuse the request later ([`MasterEvent::Refused`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// Number of containers that are wanted, at most `i32::MAX`; 0 asks for none yet.
+    /// Number of containers that are wanted, at most `i32::MAX`; a request for 0 asks for none, and is open only until the next heartbeat
+    /// is answered.
     pub count: u32,
     /// Memory, cores and further resources of each container.
     pub capability: Resource,

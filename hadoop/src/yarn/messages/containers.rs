@@ -47,7 +47,7 @@ messages! {
     pub struct LocalResource (Eq) {
         /// The file's address on a file system that nodes can read.
         optional message<Url> resource = 1;
-        /// The file's size in bytes; a node refuses a file of another size.
+        /// The file's size in bytes, by which a node chooses a disk with enough room for its copy; it is not compared with the file's own.
         optional int64 size = 2;
         /// The file's modification time in milliseconds since 1970; a node refuses a file that has changed.
         optional int64 timestamp = 3;
@@ -221,12 +221,13 @@ enumerations! {
         RetryOnSpecificErrorCodes = 2,
     }
 
-    /// The state of a container. `Running` means that its start was requested, not that its files are there: see [`ContainerSubState`].
-    /// Fields of `ContainerReport` and `ContainerStatus` hold its number.
+    /// The state of a container. From a node, `Running` means that its start was requested, not that its files are there (see
+    /// [`ContainerSubState`]); the ResourceManager reports each container as `Running` that has not ended, even before its start. Fields of
+    /// `ContainerReport` and `ContainerStatus` hold its number.
     pub enum ContainerState {
         /// The container was granted, and its node has not been told to start it.
         New = 1,
-        /// The container was given to its node, which prepares or runs it.
+        /// The container was given to its node, which prepares or runs it; from the ResourceManager: it has not ended.
         Running = 2,
         /// The container has ended, whatever the reason.
         Complete = 3,

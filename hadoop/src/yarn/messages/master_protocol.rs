@@ -159,8 +159,8 @@ messages! {
     }
 
     /// The response to `allocate`: what has happened to the application since the last response, such as containers granted and ended. Each
-    /// event comes once. `Master::allocated` turns it into `MasterEvent`s; it ignores priorities, collectors, updates of containers,
-    /// rejected scheduling requests and the headroom of federations.
+    /// event comes once, except that warnings of preemption may be repeated. `Master::allocated` turns it into `MasterEvent`s; it ignores
+    /// priorities, collectors, updates of containers, rejected scheduling requests and the headroom of federations.
     pub struct AllocateResponse () {
         /// An [`AmCommand`], which the ApplicationMaster must obey; mostly not set.
         optional enumeration(AmCommand) am_command = 1;
