@@ -71,7 +71,7 @@ pub struct ClusterEnd {
     /// shut the cluster down; `None` if there is nothing to explain.
     pub diagnostics: Option<String>,
     /// True if no client needs the cluster any more: a client has shut it down, or the client that the job is bound to
-    /// has gone, so the process may end at once. False: it may go on answering questions about the job.
+    /// had gone before the job ended, so the process may end at once. False: it may go on answering questions about the job.
     pub dismissed: bool,
 }
 

@@ -37,7 +37,7 @@ pub fn endpoint_name(job: JobId) -> String {
 const DEATHS_MAX: u8 = 3;
 
 /// The dependencies of a job's runner and of the JobMasters that it starts, which the Dispatcher makes: services, the job's graph,
-/// options, program and log, the Dispatcher's session, and the table in which JobMasters are published.
+/// options, program and log, the time when it began to run here, the Dispatcher's session, and the table in which JobMasters are published.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RunnerDeps({})", self.graph.job_id)]
 pub struct RunnerDeps {

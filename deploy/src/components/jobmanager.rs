@@ -176,8 +176,8 @@ impl JobManagerComponents {
         }
     }
 
-    /// Waits until no client needs the cluster any more: a client has shut it down, or its job has ended and the client
-    /// that the job was bound to has gone. Never returns otherwise. Stops nothing.
+    /// Waits until no client needs the cluster any more: a client has shut it down, or its job has ended after the client that the job
+    /// was bound to had gone. Never returns otherwise, also if that client goes after the job's end. Stops nothing.
     pub async fn dismissed(&self) {
         let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
         if self.end.clone().wait_for(is_dismissed).await.is_err() {

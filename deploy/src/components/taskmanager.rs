@@ -116,7 +116,7 @@ impl TaskManagerComponents {
         &self.base.services
     }
 
-    /// Waits until the ResourceManager has released this TaskManager because it needs it no longer, and
+    /// Waits until the ResourceManager has released this TaskManager, because it needs it no longer or believes it lost, and
     /// returns the reason as text. The loss of a ResourceManager is no release. Stops nothing: the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await

@@ -143,8 +143,9 @@ pub trait Consumer<T>: Send {
     fn full(&self) -> bool {
         false
     }
-    /// Returns the number of records that the caller should hand in at once: fewer where records are large, so that little has to
-    /// be kept when the chain gets full. By default [`BATCH_RECORDS`].
+    /// Returns the number of records that the caller should hand in at once: fewer where records are large or consumers are slow, so that
+    /// little has to be kept when the chain gets full. A call may count as a step without records, after which the number grows, so it is
+    /// to be called once for each batch. By default [`BATCH_RECORDS`].
     fn most_at_once(&self) -> usize {
         BATCH_RECORDS
     }
