@@ -35,7 +35,8 @@ impl fmt::Debug for TlsPem {
 }
 
 /// A process's certificate with its key, and the authorities that it trusts, for mutual TLS 1.3: both sides must show a certificate that
-/// an authority of the other side has signed. Serves both as the side that dials and the one that accepts. Clones share everything.
+/// an authority of the other side has signed, and that of the side that accepts must name the host that was dialled. Serves both as the
+/// side that dials and the one that accepts. Clones share everything.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Tls")]
 pub struct Tls {

@@ -9,8 +9,9 @@ use model::{
 };
 
 /// An event that [`TaskExecutor::step`](super::TaskExecutor::step) takes into account: a change of leaders, the outcome of a command, a
-/// report of a program host, or that time has passed. The TaskExecutor's actor makes it. Outcomes name the session, connection or launch
-/// that they belong to; those of an earlier one are ignored.
+/// report of a program host, or that time has passed. The TaskExecutor's actor makes it. Most outcomes name the session, connection or
+/// launch that they belong to, and those of an earlier one are ignored; a JobMaster's refusal and a deployment that failed do not, so the
+/// actor must not pass them in after a later one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none leads now.

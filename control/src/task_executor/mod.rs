@@ -134,8 +134,8 @@ impl TaskExecutor {
         }
     }
 
-    /// Takes an event at `now` (monotonic) and returns the commands that follow, in order. Events of a leader, connection or
-    /// launch that is not the present one change nothing.
+    /// Takes an event at `now` (monotonic) and returns the commands that follow, in order. Events that name a leader,
+    /// connection or launch that is not the present one change nothing.
     pub fn step(&mut self, now: Duration, event: Event) -> Vec<Command> {
         match event {
             Event::ResourceManager(leader) => self.resource_manager_changed(now, leader),
