@@ -207,6 +207,23 @@ fn a_job_that_is_cancelled_before_its_first_checkpoint_leaves_nothing() {
 }
 
 #[test]
+fn attempts_that_fail_again_and_again_leave_one_mark_each_subtask() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let text = Arc::new(Mutex::new(TextSink::new(out.clone())));
+    for attempt in 0..100 {
+        for subtask in 0..2 {
+            let writer = SinkWriterOperator::<String, TextSink>::new(text.clone());
+            let writer = testing::operator(writer).attempt(attempt).subtask(subtask, 2);
+            let mut writer = writer.open().unwrap();
+            assert_eq!(writer.output().len(), 1, "announced");
+            writer.fail();
+        }
+    }
+    assert_eq!(entries(&publish::staging(&out, model::JobId(0))), 2);
+}
+
+#[test]
 fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
     let tmp = tempfile::tempdir().unwrap();
     let out = tmp.path().join("out");
