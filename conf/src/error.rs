@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// The reason why options cannot be made from a file, the environment or the command line. Its text names the place,
-/// the key and the remedy where they are known, and no value of a secret; only [`ConfError::NotAPair`] repeats what was typed.
+/// the key and the remedy where they are known, and no value of a secret.
 /// A key that is set in several layers is no error; one that is set twice in the same layer is one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfError {
@@ -74,10 +74,19 @@ pub enum ConfError {
         /// Place of the second setting, in the same form.
         second: String,
     },
-    /// The text after `-D` on the command line is not `KEY=VALUE`, or its key is empty; holds that text. Made by the command-line
-    /// programs; no function of this crate returns it.
-    #[error("'{0}' is not KEY=VALUE")]
-    NotAPair(String),
+    /// The text after `-D` on the command line is not `KEY=VALUE`, or its key is empty. The error does not repeat the text, which may be a
+    /// secret. Made by the command-line programs; no function of this crate returns it.
+    #[error(
+        "argument {number} of -D is not KEY=VALUE: {}; write -D KEY=VALUE, in quotes if the value has spaces; the argument is not repeated \
+         here because it may be a secret",
+        if *has_sign { "it has no key before its '='" } else { "it has no '='" }
+    )]
+    NotAPair {
+        /// Place of the argument among those of `-D`, from 1.
+        number: usize,
+        /// True if the text has a `=`: then its key is empty.
+        has_sign: bool,
+    },
     /// The library that merges the layers failed, which is a fault of Flott; holds its message. No setting of a user leads to it.
     #[error("the configuration cannot be merged: {0}")]
     Merge(String),

@@ -11,15 +11,16 @@ pub(crate) const STANDARD_INPUT: &str = "-";
 /// Most bytes that are read as options. Whatever is longer is refused by the reader of `flott.yaml`.
 const DEFINITIONS_BYTES_MAX: u64 = (1 << 20) + 1;
 
-/// Splits `-D key=value`.
+/// Splits each `-D key=value` at its first `=`. The error of a text that has no `=`, or no key before it, does not repeat the text.
 pub(crate) fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfError> {
     defines
         .iter()
-        .map(|text| match text.split_once('=') {
+        .zip(1..)
+        .map(|(text, number)| match text.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() => {
                 Ok((key.trim().to_owned(), value.to_owned()))
             }
-            _ => Err(ConfError::NotAPair(text.clone())),
+            _ => Err(ConfError::NotAPair { number, has_sign: text.contains('=') }),
         })
         .collect()
 }
@@ -94,6 +95,16 @@ mod tests {
         assert_eq!(parsed, [("a.b".to_owned(), "1=2".to_owned()), ("c".to_owned(), String::new())]);
         assert!(pairs(&["nothing".to_owned()]).is_err());
         assert!(pairs(&["=x".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_wrong_define_is_not_repeated_because_it_may_hold_a_secret() {
+        for (wrong, why) in [("s3.secret-key:hunter2", "no '='"), ("=hunter2", "no key before")] {
+            let error = pairs(&["a=b".to_owned(), wrong.to_owned()]).unwrap_err();
+            let text = error.to_string();
+            assert!(!format!("{text} {error:?}").contains("hunter2"), "{text}");
+            assert!(text.contains("argument 2 of -D") && text.contains(why), "{text}");
+        }
     }
 
     #[test]

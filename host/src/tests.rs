@@ -67,6 +67,28 @@ async fn two_hosts_exchange_records_over_their_data_ports() {
     assert_eq!(total, 100_000);
 }
 
+/// The capacities of texts behind an edge, where the cluster and the job set `exchange.force-serialization`; "" for a job that does not.
+async fn capacities(of_cluster: &str, of_job: &str) -> BTreeSet<String> {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let options = [("exchange.force-serialization", of_cluster)];
+    let worker = cluster.worker(&program, &options).await;
+    let graph = cluster.build(&coordinators, 1, &["capacities", of_job]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
+    collected(&coordinators, &graph).await
+}
+
+#[tokio::test]
+async fn the_cluster_s_choice_to_serialise_inside_a_process_is_read_like_that_of_a_job() {
+    for (of_cluster, of_job) in [("TRUE", ""), ("false", " True ")] {
+        let lines = capacities(of_cluster, of_job).await;
+        assert_eq!(lines, ["3".to_owned()].into(), "{of_cluster} {of_job}");
+    }
+}
+
 #[tokio::test]
 async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process() {
     let program = programs::entry();
@@ -76,15 +98,7 @@ async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process()
         ("false", "", "4096"),
         ("true", "", "3"),
     ] {
-        let mut cluster = Cluster::start().await;
-        let (_, coordinators) = cluster.in_process(&program).await;
-        let options = [("exchange.force-serialization", of_cluster)];
-        let worker = cluster.worker(&program, &options).await;
-        let graph = cluster.build(&coordinators, 1, &["capacities", of_job]).await;
-        let attempts = deploy(&graph, &[&worker], 0).await;
-        cluster.all(S::Finished, attempts.len()).await;
-        coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
-        let lines = collected(&coordinators, &graph).await;
+        let lines = capacities(of_cluster, of_job).await;
         assert_eq!(lines, [capacity.to_owned()].into(), "{of_cluster} {of_job}");
     }
     let mut cluster = Cluster::start().await;

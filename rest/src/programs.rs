@@ -123,16 +123,18 @@ impl ProgramStore {
             .await
             .map_err(|e| ApiError::internal(format!("the upload could not be checked: {e}")))?;
         checked.map_err(|why| ApiError::bad_request(format!("'{name}' is refused: {why}")))?;
-        self.ask_for_jobs(&partial.0, &name, unique).await?;
+        let jobs = Partial(self.folder.join(format!("{JOBS_PREFIX}{unique:032x}")));
+        self.ask_for_jobs(&partial.0, &name, &jobs.0).await?;
         let path = self.folder.join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
         tokio::fs::rename(&partial.0, &path).await.map_err(|e| storage_error(&self.folder, &e))?;
+        jobs.keep();
         self.note(&path, Some(content));
         Ok(StoredProgram { path, name })
     }
 
-    /// Runs the program to learn its job names and keeps the answer in a file. A program that can't
+    /// Runs the program to learn its job names and writes the answer to `file`. A program that can't
     /// name them is kept without: it may still run, and reports the fault then.
-    async fn ask_for_jobs(&self, program: &Path, name: &str, unique: u128) -> Result<(), ApiError> {
+    async fn ask_for_jobs(&self, program: &Path, name: &str, file: &Path) -> Result<(), ApiError> {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let executable = Permissions::from_mode(0o700);
         tokio::fs::set_permissions(program, executable).await.map_err(fail)?;
@@ -143,9 +145,8 @@ impl ProgramStore {
                 return Ok(());
             }
         };
-        let file = self.folder.join(format!("{JOBS_PREFIX}{unique:032x}"));
         let bytes = serde_json::to_vec(&jobs).map_err(|e| ApiError::internal(e.to_string()))?;
-        tokio::fs::write(&file, bytes).await.map_err(fail)
+        tokio::fs::write(file, bytes).await.map_err(fail)
     }
 
     /// Returns the file with the job names of the program of that id.
@@ -335,8 +336,16 @@ fn storage_error(folder: &Path, e: &io::Error) -> ApiError {
     ApiError::internal(message)
 }
 
-/// An upload under way: its file goes unless it was renamed.
+/// A file of an upload under way, which is deleted when the value is dropped, unless it was renamed or is to be kept.
 struct Partial(PathBuf);
+
+impl Partial {
+    /// Keeps the file under its name.
+    fn keep(mut self) {
+        // An empty path names no file.
+        self.0 = PathBuf::new();
+    }
+}
 
 impl Drop for Partial {
     fn drop(&mut self) {
@@ -442,6 +451,19 @@ mod tests {
         let broken = stream::iter(vec![Ok(bytes::Bytes::from_static(b"ours")), Err("reset")]);
         assert!(store.store("x", 3, broken).await.is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_cannot_get_its_name_leaves_no_job_names_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder that is not empty has the name which the program is to get: the rename fails.
+        let taken = folder.path().join(format!("{:032x}{ID_SEPARATOR}x", 4));
+        std::fs::create_dir_all(taken.join("mine")).unwrap();
+        let failed = store(folder.path()).store("x", 4, chunks(&[b"ours and more"])).await;
+        assert_eq!(failed.unwrap_err().status, 500);
+        let left: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, [taken]);
     }
 
     #[tokio::test]

@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a state that the metadata takes over, as of tasks without a checkpoint directory.
 const INLINE_MAX: usize = 5 << 20;
+/// The reason why a file with a name that metadata never has is refused.
+const OTHER_FILE: &str = "it is a file whose name does not begin with _metadata; name the folder of the savepoint or checkpoint, or the file \
+    _metadata in it";
 
 /// Reads the state of one job, wherever its handles say that it is: in the handle itself, in the job's checkpoint directory, or in the
 /// snapshot that the job was started from; also reads, copies (`adopt`) and deletes such snapshots. JobMasters and program hosts have one
@@ -70,7 +73,7 @@ impl StateReader {
     /// themselves are not read.
     ///
     /// # Errors
-    /// Returns [`CheckpointError::NoSnapshot`] if the folder is absent or has no metadata or several, the store's error, or
+    /// Returns [`CheckpointError::NoSnapshot`] if the folder is absent, is a file or has no metadata or several, the store's error, or
     /// [`CheckpointError::Metadata`] if the metadata can't be decoded or refers to objects outside of its snapshot.
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = normalised(uri);
@@ -186,10 +189,15 @@ impl StateReader {
 
     /// Returns the name of the metadata in a folder.
     async fn metadata_in(&self, folder: &str) -> Result<String, CheckpointError> {
-        let objects = self.store(folder).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => no_snapshot(folder, "there is no such folder"),
-            other => other.into(),
-        })?;
+        let objects = match self.store(folder).await {
+            Err(StoreError::NotFound { .. }) if is_file(folder).await => {
+                return Err(no_snapshot(folder, OTHER_FILE));
+            }
+            Err(StoreError::NotFound { .. }) => {
+                return Err(no_snapshot(folder, "there is no such folder"));
+            }
+            opened => opened?,
+        };
         let mut names =
             objects.list(METADATA).await?.into_iter().filter(|name| !name.contains('/'));
         match (names.next(), names.next()) {
@@ -304,6 +312,12 @@ async fn resolved_path(folder: &str) -> Option<PathBuf> {
     }
     let path = objects::local_path(folder).ok()?;
     platform::blocking(move || path.canonicalize()).await.ok()?.ok()
+}
+
+/// Returns true if the path is that of a local file, or of a link to one; false for a remote one, and if the system does not tell.
+async fn is_file(path: &str) -> bool {
+    let Some(path) = resolved_path(path).await else { return false };
+    platform::blocking(move || path.is_file()).await.unwrap_or(false)
 }
 
 /// Removes a local folder if nothing is in it, and then the folder of the job that it is in if it was a checkpoint's. A failure is
@@ -611,6 +625,18 @@ mod tests {
         assert_eq!(snapshot.checkpoint_of, Some(first.job_id));
         reader(None).delete(&snapshot).await.unwrap();
         assert!(!moved.exists() && home.path().join("mine").is_dir());
+    }
+
+    #[tokio::test]
+    async fn a_path_of_a_file_that_is_no_metadata_says_so_and_what_is_wanted() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("report.txt");
+        std::fs::write(&file, "text").unwrap();
+        let error = reader(None).snapshot(file.to_str().unwrap()).await.unwrap_err().to_string();
+        for part in [file.to_str().unwrap(), "it is a file", "name the folder", "_metadata"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(!error.contains("no such folder"), "{error}");
     }
 
     #[tokio::test]

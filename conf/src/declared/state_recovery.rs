@@ -14,8 +14,8 @@ choices! {
 }
 
 options! {
-    /// The savepoint, or the retained checkpoint, that the job starts from: the path or URI of its folder, which all machines of
-    /// the cluster have to reach. `-s` on the command line. A job that continues from a checkpoint of its own no longer reads it.
+    /// The savepoint, or the retained checkpoint, that the job starts from: the path or URI of its folder, or of the file
+    /// `_metadata` in it, which all machines of the cluster have to reach. `-s` on the command line. A job that continues from a checkpoint of its own no longer reads it.
     PATH: Option<String> = "execution.state-recovery.path" => None, other ["execution.savepoint.path"];
     /// Whether the job also starts if the savepoint has state that the program does not declare; that state is dropped then. `-n`
     /// on the command line.

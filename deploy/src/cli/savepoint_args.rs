@@ -81,7 +81,8 @@ pub struct Stop {
 /// The snapshot that a job starts from, in `flott run` and `flott run-application`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Recovery {
-    /// Start from this savepoint or retained checkpoint: its folder, as it was printed, a path or URI that all machines reach
+    /// Start from this savepoint or retained checkpoint: its folder, as it was printed, or the file _metadata in it; a path or URI that all
+    /// machines reach
     #[arg(
         short = 's',
         long = "fromSavepoint",

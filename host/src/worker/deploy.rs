@@ -24,7 +24,7 @@ use streaming::{
 use tokio::runtime::Handle;
 
 /// The option that a job may set for itself, and the TaskManager for the jobs that do not.
-pub(super) const FORCE_SERIALIZATION: &str = "exchange.force-serialization";
+const FORCE_SERIALIZATION: &str = "exchange.force-serialization";
 
 /// The tasks of one deployment call.
 pub(crate) struct Deployment {
@@ -83,7 +83,7 @@ impl Deployer {
         options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
         let prepared = self.built(&graph).map_err(|error| cause_of(&error)).and_then(|built| {
             let events = self.events(graph.job_id, checkpoint_dir.as_deref(), &options)?;
-            Ok((built, events, force_serialization(&graph)?))
+            Ok((built, events, force_serialization(&options)?))
         });
         let (built, events, force_serialization) = match prepared {
             Ok(prepared) => prepared,
@@ -147,13 +147,14 @@ impl Deployer {
     }
 }
 
-/// Returns the job's own choice whether records are serialised inside a process too; `None` if it leaves that to the cluster.
-fn force_serialization(graph: &JobGraph) -> Result<Option<bool>, FailureCause> {
-    let Some(text) = graph.options.get(FORCE_SERIALIZATION) else { return Ok(None) };
+/// Returns whether records are serialised inside a process too, by the options of a job and those of the TaskManager together; false
+/// if neither sets it. The error of a wrong value is fatal for the job.
+fn force_serialization(options: &BTreeMap<String, String>) -> Result<bool, FailureCause> {
+    let Some(text) = options.get(FORCE_SERIALIZATION) else { return Ok(false) };
     let value = text.trim();
     match (value.eq_ignore_ascii_case("true"), value.eq_ignore_ascii_case("false")) {
-        (true, _) => Ok(Some(true)),
-        (_, true) => Ok(Some(false)),
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
         _ => Err(FailureCause::fatal(
             "ProgramInvalid",
             format!("option '{FORCE_SERIALIZATION}': '{text}' is wrong, it takes true or false"),
@@ -189,8 +190,8 @@ struct Plan {
     around: Surroundings,
     events: Arc<ParentEvents>,
     ends_with_checkpoint: bool,
-    /// The job's own choice, `None` if it has none.
-    force_serialization: Option<bool>,
+    /// True if batches are encoded and decoded inside the process too.
+    force_serialization: bool,
 }
 
 impl Plan {

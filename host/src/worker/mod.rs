@@ -329,9 +329,6 @@ impl Settings {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             exchange: ExchangeOptions {
-                force_serialization: options
-                    .get(deploy::FORCE_SERIALIZATION)
-                    .is_some_and(|v| v.trim() == "true"),
                 connect_timeout: duration(
                     options,
                     "exchange.connect-timeout",

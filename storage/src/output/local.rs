@@ -10,9 +10,11 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 const PIECE_BYTES: usize = 1 << 20;
@@ -22,11 +24,13 @@ const PIECE_BYTES: usize = 1 << 20;
 pub(super) struct LocalFolder {
     folder: PathBuf,
     calls: DiskCalls,
+    /// The marks that were removed by this value. One that is still being created when it is removed must not appear afterwards.
+    removed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl LocalFolder {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { calls: DiskCalls::new(&folder), folder }
+        Self { calls: DiskCalls::new(&folder), folder, removed: Arc::default() }
     }
 }
 
@@ -115,7 +119,13 @@ impl OutputFolder for LocalFolder {
 
     fn leave_mark(&self, name: &str, owner: &str) -> StoreFuture<Option<String>> {
         let (folder, mark) = (self.folder.clone(), mark_name(name, owner));
+        let removed = self.removed.clone();
         self.calls.run(move || {
+            // Locked until the mark is there, so that `remove_mark` comes before or afterwards.
+            let removed = removed.lock().unwrap_or_else(PoisonError::into_inner);
+            if removed.contains(&mark) {
+                return Ok(None);
+            }
             fs::create_dir_all(&folder).map_err(failed(&folder))?;
             let path = folder.join(&mark);
             File::create(&path).map_err(failed(&path))?;
@@ -143,7 +153,10 @@ impl OutputFolder for LocalFolder {
     }
 
     fn remove_mark(&self, name: &str, owner: &str) {
-        let _ = fs::remove_file(self.folder.join(mark_name(name, owner)));
+        let mark = mark_name(name, owner);
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = fs::remove_file(self.folder.join(&mark));
+        removed.insert(mark);
     }
 
     fn piece_bytes(&self) -> usize {

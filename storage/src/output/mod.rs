@@ -54,8 +54,8 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
     /// Creates a mark, an empty hidden file, in a local folder, and the folder where it is absent: the process that publishes files looks
     /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. A writer calls this at the start of an attempt. Returns
-    /// the file's name; for HDFS and S3, where a URI means one folder on all machines, creates nothing and returns `None`. `name` and
-    /// `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
+    /// the file's name; for HDFS and S3, where a URI means one folder on all machines, and for a mark that this value has removed
+    /// meanwhile, creates nothing and returns `None`. `name` and `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
     fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
         Box::pin(async { Ok(None) })
     }
@@ -64,8 +64,9 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn take_mark(&self, _mark: &str) -> StoreFuture<bool> {
         Box::pin(async { Ok(true) })
     }
-    /// Deletes the mark that this process left by [`OutputFolder::leave_mark`] with these arguments, if it is still in the folder; blocks
-    /// the calling thread for the disk. A writer calls this when it is cancelled. Errors are ignored. Does nothing for HDFS and S3.
+    /// Deletes the mark that this value left by [`OutputFolder::leave_mark`] with these arguments, if it is still in the folder, and keeps
+    /// one from being created whose `leave_mark` is under way; blocks the calling thread for the disk. A writer calls this when it is
+    /// cancelled or has not announced its mark. Errors are ignored. Does nothing for HDFS and S3.
     fn remove_mark(&self, _name: &str, _owner: &str) {}
     /// Returns the number of bytes that each [`OutputFile::write`] but the last must get: 1 MiB for a local folder, 4 MiB for HDFS, 8 MiB
     /// for S3.

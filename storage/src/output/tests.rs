@@ -86,6 +86,18 @@ async fn a_mark_is_seen_once_in_the_folder_in_which_it_was_left_and_in_no_other_
     assert_eq!(names(&tmp.path().join("deep/er")), [""; 0]);
 }
 
+#[tokio::test]
+async fn a_mark_that_is_removed_while_it_is_being_left_does_not_appear() {
+    let tmp = tempfile::tempdir().unwrap();
+    let folder = local(tmp.path().join("out"));
+    let leaving = folder.leave_mark("a", OWNER);
+    folder.remove_mark("a", OWNER);
+    assert_eq!(leaving.await, Ok(None));
+    assert!(!tmp.path().join("out").exists());
+    // That of another attempt has another name.
+    assert!(folder.leave_mark("b", OWNER).await.unwrap().is_some());
+}
+
 #[test]
 fn a_uri_that_names_no_folder_is_refused() {
     for uri in ["out", "ftp://host/x", "file://host/x", "s3://", "hdfs://", "hdfs://service/"] {

@@ -152,7 +152,10 @@ impl<R: SourceReader> SourceHead<R> {
         let mut held = Snapshot::new();
         for (index, snapshot) in former.iter().enumerate() {
             let splits = decode_one::<Snapshot<R::Split>>(snapshot);
-            let splits = splits.map_err(|error| self.context.codec_error(error))?;
+            let splits = splits.map_err(|source| {
+                let operator = self.context.name().to_owned();
+                TaskError::Restore { operator, source }
+            })?;
             if former.len() != parallelism || index == subtask {
                 held.extend(splits);
             }

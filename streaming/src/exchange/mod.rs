@@ -71,15 +71,13 @@ use tokio::runtime::Handle;
 use wire::{Frame, Request};
 
 /// The limits of an exchange, the transport of batches between subtasks (one per task process): how many bytes and records may wait in
-/// it, and how long a consumer tries to reach its producers; and a switch for tests.
+/// it, and how long a consumer tries to reach its producers.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
     /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. When it is used up,
     /// producers wait. So that no task waits for ever, it may be exceeded by one element per input, paused channel and channel to another
     /// process, by 1 KiB per channel from another process, and by the batches that producers have not sent yet.
     pub network_memory: u64,
-    /// True if batches are encoded and decoded inside the process too, unless the [`OutputEdge`] says otherwise; for tests. Default false.
-    pub force_serialization: bool,
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
     pub connect_timeout: Duration,
@@ -95,7 +93,6 @@ impl Default for ExchangeOptions {
     fn default() -> Self {
         Self {
             network_memory: 64 << 20,
-            force_serialization: false,
             connect_timeout: Duration::from_secs(30),
             producer_timeout: Duration::from_secs(300),
             debloat_target: Some(Duration::from_secs(1)),
@@ -137,8 +134,8 @@ pub struct OutputEdge {
     pub consumers: u32,
     /// The codec for batches of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
-    /// Whether batches are encoded and decoded inside the process too. `None`: as [`ExchangeOptions::force_serialization`] says.
-    pub force_serialization: Option<bool>,
+    /// True if batches are encoded and decoded inside the process too, as they always are between processes; for tests of codecs.
+    pub force_serialization: bool,
 }
 
 /// The exchange of one task process: it hands batches from producing to consuming subtasks, in the process and over TCP. Clones are cheap
@@ -262,12 +259,11 @@ impl Exchange {
             ShipStrategy::Forward => (me.subtask, 1),
             _ => (0, output.consumers as usize),
         };
-        let forced = output.force_serialization.unwrap_or(self.shared.options.force_serialization);
         Box::new(OutPort {
             task: Arc::clone(task),
             hub,
             codec: output.codec,
-            force_serialization: forced,
+            force_serialization: output.force_serialization,
             first_consumer,
             channels: vec![Channel::Unknown; channels],
             refused: Vec::new(),

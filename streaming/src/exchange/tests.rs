@@ -169,7 +169,7 @@ fn input_of(edge: u32, ship: ShipStrategy, producers: &[&Exchange], attempt: u32
 
 fn output(edge: u32, ship: ShipStrategy, consumers: u32) -> OutputEdge {
     let codec = Arc::new(Numbers);
-    OutputEdge { edge: EdgeId(edge), ship, consumers, codec, force_serialization: None }
+    OutputEdge { edge: EdgeId(edge), ship, consumers, codec, force_serialization: false }
 }
 
 fn batch(numbers: impl IntoIterator<Item = u64>) -> Element {
@@ -299,6 +299,16 @@ fn check_edge(
     batches: u64,
     size: u64,
 ) {
+    check_edge_as(false, ship, (producers, consumers), batches, size);
+}
+
+fn check_edge_as(
+    force_serialization: bool,
+    ship: ShipStrategy,
+    (producers, consumers): (&[&Exchange], &[&Exchange]),
+    batches: u64,
+    size: u64,
+) {
     // Attempts of one edge run once: each check is an edge of its own.
     static EDGES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1_000);
     let edge = EDGES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -309,7 +319,10 @@ fn check_edge(
         .collect();
     let threads: Vec<_> = (0..)
         .zip(producers)
-        .map(|(i, exchange)| produce(exchange, output(edge, ship, width), i, batches, size).1)
+        .map(|(i, exchange)| {
+            let edge = OutputEdge { force_serialization, ..output(edge, ship, width) };
+            produce(exchange, edge, i, batches, size).1
+        })
         .collect();
     let mut all: Vec<u64> = Vec::new();
     for result in results {
@@ -342,14 +355,13 @@ fn check_edge(
 #[test]
 fn all_kinds_of_edges_inside_a_process() {
     let runtime = runtime();
-    for force_serialization in [false, true] {
-        let exchange =
-            local(&runtime, ExchangeOptions { force_serialization, ..options(64 << 10) });
+    for forced in [false, true] {
+        let exchange = local(&runtime, options(64 << 10));
         let all = |n| vec![&exchange; n];
-        check_edge(ShipStrategy::Forward, &all(3), &all(3), 100, 50);
-        check_edge(ShipStrategy::Rebalance, &all(1), &all(5), 100, 50);
-        check_edge(ShipStrategy::Hash, &all(4), &all(3), 100, 50);
-        check_edge(ShipStrategy::Broadcast, &all(2), &all(3), 100, 50);
+        check_edge_as(forced, ShipStrategy::Forward, (&all(3), &all(3)), 100, 50);
+        check_edge_as(forced, ShipStrategy::Rebalance, (&all(1), &all(5)), 100, 50);
+        check_edge_as(forced, ShipStrategy::Hash, (&all(4), &all(3)), 100, 50);
+        check_edge_as(forced, ShipStrategy::Broadcast, (&all(2), &all(3)), 100, 50);
         assert_eq!(exchange.memory().used(), 0, "everything is given back");
     }
 }

@@ -240,7 +240,7 @@ pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is n
 
 /// The operator over a stream and a broadcast stream: hands the records of the first one to `Op`, and those of the broadcast stream
 /// to the function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it. Broadcast state
-/// of another type than the program's fails the task with [`TaskError::Deployment`], damaged state with [`TaskError::Codec`].
+/// of another type than the program's fails the task with [`TaskError::Deployment`], damaged state with [`TaskError::Restore`].
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
     /// Consecutive records of the first stream in a batch; empty between batches.

@@ -476,7 +476,7 @@ impl OperatorContext {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
     /// Makes a [`TaskError::Codec`] for bytes that cannot be decoded or a value that cannot be encoded, which the operator returns to fail
-    /// its task. The job's restart strategy decides on a restart; if the job has none, it fails at once.
+    /// its task; returned by [`Operator::open`](super::Operator::open) after a restore, it becomes a [`TaskError::Restore`]. The job's restart strategy decides on a restart; if the job has none, it fails at once.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }

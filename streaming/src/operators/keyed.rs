@@ -5,7 +5,8 @@ mod resident;
 mod selector;
 
 pub use folding::{Count, Fold, Folding, Reduce, Sum};
-pub(super) use resident::{Resident, Work, failed};
+pub(crate) use resident::failed;
+pub(super) use resident::{Resident, Work};
 pub use selector::{ByReference, ByValue, KeySelector, Keyed};
 
 use super::{Collector, Flow, InspectKeyed, Operator, OperatorContext, OperatorMail, Timer};

@@ -191,10 +191,20 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     }
 }
 
+/// Returns the error with which an operator's `open` fails the task. What an operator decodes then is its restored state.
+fn at_start(error: TaskError, context: &OperatorContext) -> TaskError {
+    match error {
+        TaskError::Codec { place: operator, source } if context.is_restored() => {
+            TaskError::Restore { operator, source }
+        }
+        other => other,
+    }
+}
+
 impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.next_mut().open()?;
-        self.operator.open(&self.context)?;
+        self.operator.open(&self.context).map_err(|error| at_start(error, &self.context))?;
         if self.operator.state_bytes().is_some() {
             let gauge = self.context.metrics().gauge(STATE_BYTES);
             self.state_bytes = Some(gauge.map_err(|error| self.context.user_error(error))?);

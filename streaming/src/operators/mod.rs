@@ -38,6 +38,7 @@ pub use broadcast::{
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
 pub(crate) use context::{split_ticket, ticket_of};
+pub(crate) use keyed::failed as state_failed;
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,

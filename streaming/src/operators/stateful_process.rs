@@ -144,7 +144,7 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
 /// The operator that runs a [`StatefulProcessFunction`] with the state of its subtask. When it opens it restores its share of the state of
 /// all former subtasks; at each barrier it encodes its whole state at once, before later records. An error of the function fails the task
 /// with [`TaskError::User`], state of another type than the program's with [`TaskError::Deployment`], and damaged state with
-/// [`TaskError::Codec`].
+/// [`TaskError::Restore`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,
 }

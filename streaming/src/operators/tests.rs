@@ -779,3 +779,42 @@ fn a_cancelled_task_works_nothing_off_during_a_call() {
     let (_, counts) = long_call(40_000, &interrupt, |_| (), maps);
     assert!(counts.mapped.into_iter().eq(0..=1_000));
 }
+
+/// Reads a number from its snapshots, and from each record.
+struct Decodes;
+
+impl Operator<Vec<u8>> for Decodes {
+    type Out = u64;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        context.snapshots()?.iter().try_for_each(|snapshot| {
+            let number = crate::types::decode_one::<u64>(snapshot);
+            number.map(drop).map_err(|error| context.codec_error(error))
+        })
+    }
+    fn process(
+        &mut self,
+        batch: &mut Batch<Vec<u8>>,
+        _: &mut Collector<u64>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let mut read = Ok(());
+        batch.each(|bytes, _| read = crate::types::decode_one::<u64>(&bytes).map(drop));
+        read.map_err(|error| context.codec_error(error))
+    }
+}
+
+#[test]
+fn bytes_of_a_snapshot_that_cannot_be_decoded_are_told_from_others() {
+    let restored = crate::testing::operator(Decodes).restore([vec![0xff]]).open().map(drop);
+    let error = restored.unwrap_err();
+    let source = crate::types::CodecError::Truncated;
+    assert_eq!(error, TaskError::Restore { operator: "test".to_owned(), source });
+    assert_eq!(error.kind(), "CodecError");
+    let text = error.to_string();
+    let says = "operator 'test' cannot decode its state of the checkpoint or savepoint";
+    assert!(text.starts_with(says) && text.contains("the bytes end too early"), "{text}");
+    let mut running = crate::testing::operator(Decodes).open().unwrap();
+    let error = running.push(vec![0xff]).unwrap_err();
+    assert!(matches!(error, TaskError::Codec { .. }), "{error}");
+    assert!(!error.to_string().contains("received"), "{error}");
+}

@@ -6,6 +6,7 @@
 
 mod building;
 mod coordination;
+mod error;
 mod interrupt;
 mod metrics;
 mod restore;
@@ -14,6 +15,7 @@ mod upcalls;
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
 pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
+pub use error::TaskError;
 pub use interrupt::Interrupt;
 pub(crate) use interrupt::RunningTask;
 pub use metrics::FunctionMetrics;
@@ -21,7 +23,7 @@ pub use restore::Restore;
 pub use upcalls::{StateChunk, TaskSnapshot, TaskUpcalls};
 
 use crate::{batch::Batch, types::CodecError};
-use model::{Devices, ExecutionAttemptId, FailureCause, JobVertexId, OperatorId};
+use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -31,7 +33,6 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
-use thiserror::Error;
 
 /// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -290,120 +291,6 @@ pub enum Progress {
     /// All output was sent, [`StreamEvent::EndOfInput`] included, and the final checkpoint, if the job takes one, is complete and
     /// committed: close the subtask. A step of a cancelled or failed subtask returns it too.
     Finished,
-}
-
-/// The reason why a task failed; [`TaskError::is_recoverable`] says after which ones a restart may help.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TaskError {
-    /// User code returned an error, or the function of a custom partitioner chose a subtask that does not exist.
-    #[error("operator '{operator}' failed: {message}")]
-    User {
-        /// Name of the operator.
-        operator: String,
-        /// Text of the error.
-        message: String,
-    },
-    /// User code, or other code that runs on the task's thread, panicked; the panic was caught.
-    #[error("the code of chain '{chain}' panicked: {message}")]
-    Panicked {
-        /// Name of the chain or task.
-        chain: String,
-        /// Message and place of the panic.
-        message: String,
-    },
-    /// A source or sink failed to read or write its system, or keyed state or the state to restore could not be read this time.
-    #[error("operator '{operator}': {what}: {why}")]
-    Io {
-        /// Name of the operator.
-        operator: String,
-        /// The operation that failed, and on which object.
-        what: String,
-        /// Text of the system's error.
-        why: String,
-    },
-    /// A source's input has changed since the job started or is of a kind that cannot be read, or windows of event time have got a record
-    /// without one. A restart would fail the same way.
-    #[error("operator '{operator}': the input {what}")]
-    Input {
-        /// Name of the operator.
-        operator: String,
-        /// Name of the input, and what is wrong with it; follows `the input` in the message.
-        what: String,
-    },
-    /// A sink's output can never be written or committed: a wrong URI or suffix, a folder that is not shared or has other files, a lost
-    /// file, or [`CommitError::Failed`](crate::sinks::CommitError::Failed). A restart would fail the same way.
-    #[error("operator '{operator}': the output {what}")]
-    Output {
-        /// Name of the operator.
-        operator: String,
-        /// Name of the output or of its checkpoint, and what is wrong with it; follows `the output` in the message.
-        what: String,
-    },
-    /// The operator's coordinator refused a call or did not answer within 60 to 120 s, or 4,096 calls of the task had no answer yet.
-    #[error("a call of operator '{operator}' to its coordinator failed: {why}")]
-    Coordinator {
-        /// Name of the operator.
-        operator: String,
-        /// The coordinator's reason, or why it cannot be reached.
-        why: String,
-    },
-    /// Bytes of a coordinator or a snapshot cannot be decoded, state cannot be encoded, or a batch has another record type than its edge.
-    /// If a batch cannot be encoded for another process, or decoded, the exchange fails the task with the same kind and without this error.
-    #[error("'{place}' cannot decode bytes that it received: {source}")]
-    Codec {
-        /// Name of the operator, or for a batch the name of the chain.
-        place: String,
-        /// The codec's error.
-        source: CodecError,
-    },
-    /// A file of the checkpoint that the task is restored from is lost or damaged. Restarts from this checkpoint fail the same way;
-    /// the JobMaster decides whether the job continues from an older one.
-    #[error("the state to restore can't be read: {0}")]
-    Unreadable(String),
-    /// `execution.buffer-timeout`(`.interval`) or `pipeline.auto-watermark-interval` is no duration. A restart would read it again.
-    #[error(
-        "job option '{key}': '{text}' is not a duration: a number with ms, s, min, h or d, e.g. 10 s"
-    )]
-    InvalidOption {
-        /// Key of the option.
-        key: String,
-        /// Text of the value.
-        text: String,
-    },
-    /// The deployment does not match the program: a vertex, edge, port or operator is missing or unknown. Also restored state of another
-    /// type or format than the program's, a side output that is used with two types, or a wrong `sink.committer.retries`.
-    #[error("the task does not fit the program: {0}")]
-    Deployment(String),
-}
-
-impl TaskError {
-    /// Returns false for `Deployment`, `InvalidOption`, `Input` and `Output`: the job fails, because a restart would fail the same way.
-    /// Else true: the restart strategy decides. Where none is configured, errors of user code and codecs fail the job all the same.
-    pub fn is_recoverable(&self) -> bool {
-        !matches!(
-            self,
-            Self::Deployment(_)
-                | Self::InvalidOption { .. }
-                | Self::Input { .. }
-                | Self::Output { .. }
-        )
-    }
-    /// Returns the stable name of the error's kind, such as `IoError`. A task's `FailureCause` has the same kind, except that a panic is
-    /// reported as `UserError`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::User { .. } => "UserError",
-            Self::Panicked { .. } => "UserPanic",
-            Self::Io { .. } => "IoError",
-            Self::Input { .. } => "InputError",
-            Self::Output { .. } => "OutputError",
-            Self::Coordinator { .. } => "CoordinatorUnavailable",
-            Self::Codec { .. } => "CodecError",
-            Self::Unreadable(_) => FailureCause::CHECKPOINT_UNREADABLE,
-            Self::InvalidOption { .. } => "InvalidOption",
-            Self::Deployment(_) => "DeploymentMismatch",
-        }
-    }
 }
 
 /// The counters of one subtask: the exchange adds bytes, the chain the rest. Its host reports all but `watermark_ms` and `state_bytes`.

@@ -2,9 +2,10 @@
 //! not to folders of the same path on other machines.
 //!
 //! A writer leaves a mark in the folder and announces it; the committer takes the mark away. A writer that has failed must not delete
-//! its own mark: its announcement may still be on the way, and the committer must not take that for another folder. A writer that the
-//! JobMaster cancels deletes its mark, because the committer is cancelled as well: so nothing stays on a machine whose folder is not
-//! shared. What nobody takes otherwise is deleted with the other leftovers of the attempt.
+//! its own mark once it has announced it: its announcement may still be on the way, and the committer must not take that for another
+//! folder. A writer that the JobMaster cancels deletes its mark, because the committer is cancelled as well: so nothing stays on a machine
+//! whose folder is not shared. What nobody takes otherwise is deleted by the writer's next attempt, whose committer is another one too, or
+//! with the other leftovers of the attempt: so a job that fails again and again leaves no more than one mark per subtask.
 
 use super::{CommitError, files::names::Names};
 use crate::{
@@ -35,7 +36,8 @@ pub(super) fn host() -> String {
     name.map_or_else(|_| "unknown host".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Leaves the mark of an attempt in the folder of the output `shown`, and returns the mark's name; `None` if the folder needs none.
+/// Leaves the mark of an attempt in the folder of the output `shown`, and returns the mark's name; `None` if the folder needs none. Deletes
+/// the marks of attempts that this one has superseded; a failure of that is ignored, because they are deleted later as leftovers.
 pub(super) fn leave(
     folder: &Arc<dyn OutputFolder>,
     shown: &str,
@@ -44,9 +46,18 @@ pub(super) fn leave(
 ) -> BoxFuture<'static, Result<Option<String>, BoxError>> {
     let left = folder.leave_mark(&names.mark(), &names.owner);
     let (operator, what) = (context.name().to_owned(), format!("cannot write to '{shown}'"));
+    let (folder, names) = (folder.clone(), names.clone());
     Box::pin(async move {
         let failed = |why: String| BoxError::from(TaskError::Io { operator, what, why });
-        left.await.map_err(|error| failed(error.to_string()))
+        let mark = left.await.map_err(|error| failed(error.to_string()))?;
+        if mark.is_some() && names.has_predecessor() {
+            for file in folder.unpublished(&names.owner).await.unwrap_or_default() {
+                if names.is_superseded_mark(&file.name) {
+                    let _ = folder.discard(file).await;
+                }
+            }
+        }
+        Ok(mark)
     })
 }
 

@@ -35,7 +35,7 @@ struct State {
 
 /// Stands in for the task's host.
 #[derive(Default)]
-pub(super) struct Host {
+pub(crate) struct Host {
     state: Mutex<State>,
 }
 

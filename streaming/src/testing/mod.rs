@@ -77,7 +77,7 @@ use crate::{
 };
 pub use harness::{HarnessBuilder, OperatorHarness};
 #[cfg(test)]
-pub(crate) use host::context;
+pub(crate) use host::{Host, context};
 pub use keyed::{KeyedTest, WindowedTest, key_by, key_by_value};
 pub use sink::{SinkHarness, SinkHarnessBuilder, SinkSnapshot, sink};
 pub use source::{SourceHarness, SourceHarnessBuilder, SourceSnapshot, source};

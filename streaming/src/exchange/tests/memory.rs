@@ -21,14 +21,15 @@ fn strings(number: u64) -> Element {
 }
 
 /// Sends batches from one task to another on this thread, which keeps or drops them. Returns the balances of both.
-fn balances(from: &Exchange, to: &Exchange, keeps: bool) -> (i64, i64) {
+fn balances(from: &Exchange, to: &Exchange, keeps: bool, forced: bool) -> (i64, i64) {
     let (producer, consumer) = (task(1, 0), task(2, 0));
     let codec = || Arc::new(BatchCodec::<String>::new());
     // An edge of its own: the other process may not have heard yet that the consumer of the edge before has ended.
     let number = 1 + u32::from(keeps);
     let edge = InputEdge { codec: codec(), ..input(number, ShipStrategy::Forward, &[from]) };
     let mut inputs = to.open_input(&consumer, vec![edge]);
-    let edge = OutputEdge { codec: codec(), ..output(number, ShipStrategy::Forward, 1) };
+    let edge = output(number, ShipStrategy::Forward, 1);
+    let edge = OutputEdge { codec: codec(), force_serialization: forced, ..edge };
     let mut outputs = from.open_output(&producer, edge);
     let mut kept = Vec::new();
     let begin = Instant::now();
@@ -58,10 +59,10 @@ fn balances(from: &Exchange, to: &Exchange, keeps: bool) -> (i64, i64) {
     balances
 }
 
-fn check(from: &Exchange, to: &Exchange) {
-    let (producer, consumer) = balances(from, to, false);
+fn check(from: &Exchange, to: &Exchange, forced: bool) {
+    let (producer, consumer) = balances(from, to, false, forced);
     assert!(producer.abs() < REST && consumer.abs() < REST, "dropped: {producer} {consumer}");
-    let (producer, consumer) = balances(from, to, true);
+    let (producer, consumer) = balances(from, to, true, forced);
     // What is kept, however it came: at least the texts themselves.
     let texts = i64::try_from(BATCHES * 100 * 1024).unwrap();
     assert!(producer.abs() < REST, "kept by the consumer: {producer}");
@@ -73,20 +74,19 @@ fn check(from: &Exchange, to: &Exchange) {
 fn strings_that_the_consumer_keeps_are_its_own_within_a_process() {
     let runtime = runtime();
     let exchange = local(&runtime, options(64 << 20));
-    check(&exchange, &exchange);
+    check(&exchange, &exchange, false);
 }
 
 #[test]
 fn encoded_batches_move_as_well() {
     let runtime = runtime();
-    let encoding = ExchangeOptions { force_serialization: true, ..options(64 << 20) };
-    let exchange = local(&runtime, encoding);
-    check(&exchange, &exchange);
+    let exchange = local(&runtime, options(64 << 20));
+    check(&exchange, &exchange, true);
 }
 
 #[test]
 fn batches_to_another_process_leave_the_producer_and_reach_the_consumer() {
     let runtime = runtime();
     let (from, to) = (remote(&runtime, 64 << 20), remote(&runtime, 64 << 20));
-    check(&from, &to);
+    check(&from, &to, false);
 }

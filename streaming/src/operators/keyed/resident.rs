@@ -416,7 +416,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
 
 /// Returns the failure of the task for state that cannot be accessed.
 #[cold]
-pub(in crate::operators) fn failed(context: &OperatorContext, error: StateError) -> TaskError {
+pub(crate) fn failed(context: &OperatorContext, error: StateError) -> TaskError {
     match error {
         StateError::Codec(error) => context.codec_error(error),
         StateError::Fetch { .. } => context.io_error("keyed state", error),

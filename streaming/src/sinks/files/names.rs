@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 pub(in crate::sinks) struct Names {
     subtask: u32,
     parallelism: u32,
+    /// The run of the job under one JobMaster, and the number of the attempt in it, from 0.
+    graph: u64,
+    attempt: u32,
     /// Differs in each attempt of each job: 16 hexadecimal digits.
     run: String,
     /// The same in all attempts of the sink: the job and the operator.
@@ -19,14 +22,10 @@ impl Names {
     pub(in crate::sinks) fn of(context: &OperatorContext, suffix: &str) -> Self {
         let owner = format!("{}-{}", context.job_id(), context.operator);
         let attempt = context.attempt();
-        let mut hasher = Sha256::new();
-        hasher.update(owner.as_bytes());
-        hasher.update(attempt.graph.to_le_bytes());
-        hasher.update(attempt.subtask.to_le_bytes());
-        hasher.update(attempt.attempt.to_le_bytes());
-        let run = hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let run = run(&owner, attempt.graph, attempt.subtask, attempt.attempt);
         let (subtask, parallelism) = (context.subtask(), context.parallelism());
-        Self { subtask, parallelism, run, owner, suffix: suffix.to_owned() }
+        let (graph, attempt, suffix) = (attempt.graph, attempt.attempt, suffix.to_owned());
+        Self { subtask, parallelism, graph, attempt, run, owner, suffix }
     }
 
     pub(in crate::sinks) fn subtask(&self) -> u32 {
@@ -48,7 +47,37 @@ impl Names {
         let mut fields = part.strip_prefix("part-").unwrap_or_default().splitn(3, '-');
         let (subtask, _, run) = (fields.next(), fields.next(), fields.next());
         let subtask = subtask.and_then(|subtask| subtask.parse::<u32>().ok());
-        let ours = |subtask| subtask % self.parallelism.max(1) == self.subtask;
+        let ours = |subtask| self.takes_over(subtask);
         subtask.is_some_and(ours) && run.is_some_and(|run| !run.starts_with(&self.run))
     }
+
+    fn takes_over(&self, subtask: u32) -> bool {
+        subtask % self.parallelism.max(1) == self.subtask
+    }
+
+    /// Returns whether this is the name of the mark of an attempt that this one has superseded: an earlier one under the same JobMaster, of
+    /// a subtask that this one has taken over from. Of another JobMaster's attempts nobody can tell by the name which is the later one.
+    pub(in crate::sinks) fn is_superseded_mark(&self, name: &str) -> bool {
+        let mark = name.strip_prefix("part-").and_then(|name| name.split_once("-mark-"));
+        let Some((subtask, of)) = mark.and_then(|(s, of)| Some((s.parse().ok()?, of))) else {
+            return false;
+        };
+        let is_of = |attempt| of == run(&self.owner, self.graph, subtask, attempt);
+        self.takes_over(subtask) && (0..self.attempt).rev().any(is_of)
+    }
+
+    /// Returns whether an earlier attempt under the same JobMaster may have left marks.
+    pub(in crate::sinks) fn has_predecessor(&self) -> bool {
+        self.attempt > 0
+    }
+}
+
+/// Returns the part of a name that differs in each attempt of each job.
+fn run(owner: &str, graph: u64, subtask: u32, attempt: u32) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(owner.as_bytes());
+    hasher.update(graph.to_le_bytes());
+    hasher.update(subtask.to_le_bytes());
+    hasher.update(attempt.to_le_bytes());
+    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    operators::Operator as _,
     sinks::{
         marks,
         two_phase::{Prepared, SinkWriterOperator, global_committer},
@@ -312,8 +313,11 @@ fn a_shared_folder_is_recognised_also_if_the_writer_is_gone_and_no_mark_stays() 
     let mut committer = testing::operator(committer).open().unwrap();
     committer.push(announced).unwrap();
     assert_eq!(names(tmp.path(), true), [""; 0]);
-    // A mark that no committer has taken.
+    // A mark that no committer has taken, of an attempt under another JobMaster.
     announcement(tmp.path());
+    let mark = names(tmp.path(), true).remove(0);
+    let other = tmp.path().join(mark.replace("-mark-", "-mark-0"));
+    fs::rename(tmp.path().join(&mark), other).unwrap();
     let mut next = sink(tmp.path()).subtasks(2).attempt(1).open().unwrap();
     assert_eq!(names(tmp.path(), true).len(), 1);
     next.barrier(1, false).unwrap();
@@ -337,6 +341,43 @@ fn a_writer_that_is_cancelled_takes_its_mark_away_and_one_that_has_failed_leaves
         }
         assert_eq!(names(&folder, true).len(), usize::from(!cancelled));
     }
+}
+
+#[test]
+fn a_writer_that_fails_before_its_announcement_is_sent_takes_its_mark_away() {
+    let tmp = tempfile::tempdir().unwrap();
+    let files = Arc::new(Mutex::new(FileSink::lines(tmp.path().to_str().unwrap())));
+    let mut writer = SinkWriterOperator::<String, Files>::new(files);
+    let upcalls = Arc::new(testing::Host::default());
+    let context = testing::context((0, 1), Default::default(), Default::default(), upcalls);
+    writer.open(&context).unwrap();
+    assert_eq!(names(tmp.path(), true).len(), 1, "the mark is there, its mail is not handled");
+    // Another operator of the chain, which is opened later, cannot be restored.
+    writer.dispose(&context);
+    assert_eq!(names(tmp.path(), true), [""; 0]);
+}
+
+#[test]
+fn attempts_that_fail_again_and_again_leave_one_mark_and_take_none_of_a_later_attempt() {
+    let tmp = tempfile::tempdir().unwrap();
+    let files = Arc::new(Mutex::new(FileSink::lines(tmp.path().to_str().unwrap())));
+    let failed = |attempt: u32| {
+        let writer = SinkWriterOperator::<String, Files>::new(files.clone());
+        let writer = testing::operator(writer).attempt(attempt).subtask(1, 2);
+        let mut writer = writer.open().unwrap();
+        assert_eq!(writer.output().len(), 1, "announced");
+        writer.fail();
+    };
+    (0..100).for_each(failed);
+    let left = names(tmp.path(), true);
+    assert_eq!(left.len(), 1, "{left:?}");
+    // One of an attempt under another JobMaster, of which nobody knows whether it is an earlier one.
+    let other = left[0].replace("-mark-", "-mark-0");
+    fs::write(tmp.path().join(&other), "").unwrap();
+    // An attempt that was superseded long ago and continues now does not take the mark of the newest one.
+    failed(7);
+    let now = names(tmp.path(), true);
+    assert!(now.len() == 3 && now.contains(&left[0]) && now.contains(&other), "{left:?} {now:?}");
 }
 
 #[test]

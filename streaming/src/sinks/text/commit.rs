@@ -3,7 +3,7 @@
 
 use super::{
     Identity, TextPart,
-    publish::{Publication, READY},
+    publish::{self, Publication, READY},
 };
 use crate::{
     graph::draft::lock,
@@ -112,14 +112,7 @@ impl Work {
         check_destination(&self.destination)
             .map_err(|why| CommitError::Failed(format!("'{shown}' {why}")))?;
         if let Some(missing) = self.gather(&parts).map_err(later)? {
-            return Err(CommitError::Failed(format!(
-                "'{}' of '{shown}', which subtask {} has written on '{}', is not there on '{}': the TaskManagers do not \
-                 share the folder, or the file was deleted. {SHARE}",
-                missing.path,
-                missing.subtask,
-                missing.host,
-                marks::host()
-            )));
+            return Err(CommitError::Failed(self.why_missing(&parts, missing)));
         }
         self.publication.publish().map_err(later)?;
         self.publication.remove_stale();
@@ -148,6 +141,35 @@ impl Work {
             }
         }
         Ok(true)
+    }
+
+    /// Says why a part is neither where its subtask wrote it nor where a commit moved it.
+    fn why_missing(&self, parts: &[TextPart], missing: &TextPart) -> String {
+        let (shown, here) = (self.destination.display(), marks::host());
+        let TextPart { subtask, host, path, identity } = missing;
+        let written_for = Path::new(path).parent().and_then(publish::owner);
+        let Some((former, job)) = written_for.filter(|(of, _)| *of != self.destination) else {
+            return format!(
+                "'{path}' of '{shown}', which subtask {subtask} has written on '{host}', is not there on '{here}': the \
+                 TaskManagers do not share the folder, or the file was deleted. {SHARE}"
+            );
+        };
+        let mut places = Self::places(parts, &former);
+        let published = places.any(|(part, place)| {
+            part == missing && Identity::of(&place).is_ok_and(|found| found == Some(*identity))
+        });
+        let former = former.display();
+        let why = match published {
+            true => format!("job {job} has ended and published it as its result '{former}'"),
+            false => {
+                format!("job {job} has published it in its result '{former}', or it was deleted")
+            }
+        };
+        format!(
+            "'{path}', which subtask {subtask} of job {job} has written for '{former}', is not there on '{here}': {why}. A savepoint of a \
+             job's end (flott stop --drain) holds no output that could go to '{shown}': restore it with the output '{former}', or \
+             copy '{former}'"
+        )
     }
 
     /// Moves the parts to where the result is prepared, those that an earlier commit has not moved. Returns a part that is

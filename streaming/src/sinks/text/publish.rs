@@ -39,6 +39,12 @@ fn staging_prefix(destination: &Path) -> String {
     format!(".{name}.flott-")
 }
 
+/// Returns whose staging folder this is: the destination, and the job; `None` if the path is not that of a staging folder.
+pub(super) fn owner(staging: &Path) -> Option<(PathBuf, JobId)> {
+    let (name, job) = staging.file_name()?.to_str()?.strip_prefix('.')?.rsplit_once(".flott-")?;
+    Some((staging.with_file_name(name), job.parse().ok()?))
+}
+
 /// The identity of a file or folder, independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64);

@@ -207,6 +207,51 @@ fn a_job_that_is_cancelled_before_its_first_checkpoint_leaves_nothing() {
 }
 
 #[test]
+fn attempts_that_fail_again_and_again_leave_one_mark_each_subtask() {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    let text = Arc::new(Mutex::new(TextSink::new(out.clone())));
+    for attempt in 0..100 {
+        for subtask in 0..2 {
+            let writer = SinkWriterOperator::<String, TextSink>::new(text.clone());
+            let writer = testing::operator(writer).attempt(attempt).subtask(subtask, 2);
+            let mut writer = writer.open().unwrap();
+            assert_eq!(writer.output().len(), 1, "announced");
+            writer.fail();
+        }
+    }
+    assert_eq!(entries(&publish::staging(&out, model::JobId(0))), 2);
+}
+
+#[test]
+fn the_savepoint_of_a_drained_job_names_where_its_result_is_when_it_is_restored_to_another_output()
+{
+    for subtasks in [1, 2] {
+        let tmp = tempfile::tempdir().unwrap();
+        let (out, other) = (tmp.path().join("out"), tmp.path().join("other"));
+        let last = ended(&out, subtasks);
+        // The job that was drained publishes its result.
+        let drained = sink(&out).subtasks(subtasks).attempt(1).restore(last.clone());
+        drained.open().unwrap().fail();
+        assert_eq!(lines(&out), vec!["new"; subtasks as usize]);
+        let restored = || sink(&other).subtasks(subtasks).job(2).restore(last.clone()).open();
+        let error = restored().err().unwrap();
+        assert!(!error.is_recoverable());
+        let text = error.to_string();
+        let published = format!("has ended and published it as its result '{}'", out.display());
+        for part in [published.as_str(), "--drain", &format!("'{}'", other.display())] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("do not share"), "{text}");
+        assert!(!other.exists());
+        // Somebody has replaced the result since.
+        fs::remove_file(&out).or_else(|_| fs::remove_dir_all(&out)).unwrap();
+        let text = restored().err().unwrap().to_string();
+        assert!(text.contains("or it was deleted") && !text.contains("do not share"), "{text}");
+    }
+}
+
+#[test]
 fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
     let tmp = tempfile::tempdir().unwrap();
     let out = tmp.path().join("out");

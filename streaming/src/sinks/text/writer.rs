@@ -16,7 +16,9 @@ use std::{
     io::{self, BufWriter, Read, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
+use storage::output::OutputFolder;
 
 /// Size in bytes of the write buffer.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -45,6 +47,8 @@ pub(crate) struct TextWriter {
     /// The job's staging folder.
     staging: PathBuf,
     names: Names,
+    /// The staging folder, for the mark.
+    folder: Arc<dyn OutputFolder>,
     path: PathBuf,
     /// `None` once the part is written to its end, or if that is so in the restored checkpoint.
     file: Option<BufWriter<File>>,
@@ -58,8 +62,9 @@ impl TextWriter {
     pub(super) fn new(destination: PathBuf, context: &OperatorContext, names: Names) -> Self {
         let staging = publish::staging(&destination, context.job_id());
         let path = staging.join(names.part(0));
+        let folder = storage::output::local(&staging);
         let (file, line, kept, ready) = (None, Vec::new(), false, None);
-        Self { destination, staging, names, path, file, line, kept, ready }
+        Self { destination, staging, names, folder, path, file, line, kept, ready }
     }
 
     fn wrong(&self, context: &OperatorContext, error: &io::Error) -> BoxError {
@@ -194,15 +199,15 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
     }
 
     fn announce(&mut self, context: &OperatorContext) -> Option<Announcement<TextPart>> {
-        let (folder, shown) = (storage::output::local(&self.staging), self.destination.display());
-        let left = marks::leave(&folder, &shown.to_string(), &self.names, context);
+        let shown = self.destination.display().to_string();
+        let left = marks::leave(&self.folder, &shown, &self.names, context);
         let (subtask, host) = (self.names.subtask(), marks::host());
         let part = move |path| TextPart { subtask, host, path, identity: Identity::default() };
         Some(Box::pin(async move { Ok(left.await?.map(part)) }))
     }
 
     fn withdraw(&mut self) {
-        marks::withdraw(&*storage::output::local(&self.staging), &self.names);
+        marks::withdraw(&*self.folder, &self.names);
     }
 
     fn abort_leftovers(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {

@@ -20,8 +20,9 @@ pub use writer::SinkWriterOperator;
 use super::sink::{Committer, GlobalCommitter, Sink};
 use crate::{
     graph::draft::lock,
-    operators::{BoxError, OperatorContext},
+    operators::{BoxError, OperatorContext, state_failed},
     seam::TaskError,
+    state::StateError,
 };
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex};
@@ -61,11 +62,12 @@ fn beside<O: Send + 'static>(
     slot
 }
 
-/// Makes the task's failure of an error of a sink; a [`TaskError`] stays what it is.
+/// Makes the task's failure of an error of a sink; a [`TaskError`] stays what it is, and an error of state is none of user code.
 fn failed(context: &OperatorContext, error: BoxError) -> TaskError {
-    match error.downcast::<TaskError>() {
+    match error.downcast::<TaskError>().map_err(|error| error.downcast::<StateError>()) {
         Ok(error) => *error,
-        Err(error) => context.user_error(error),
+        Err(Ok(error)) => state_failed(context, *error),
+        Err(Err(error)) => context.user_error(error),
     }
 }
 

@@ -685,3 +685,18 @@ fn the_graph_shows_which_nodes_commit() {
     assert!(chains.contains(&("output", 3)) && chains.contains(&("output: global committer", 1)));
     assert!(chains.contains(&("sink -> sink committer", 2)), "{chains:?}");
 }
+
+#[test]
+fn restored_state_of_a_sink_that_cannot_be_decoded_is_no_error_of_user_code_and_names_the_checkpoint()
+ {
+    let sink = Arc::new(Mutex::new(Numbers::default()));
+    let damaged = || [vec![9, 9, 9]];
+    let operator = committer::<u64, Numbers>(sink);
+    let error = testing::operator(operator).restore(damaged()).open().map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, TaskError::Restore { .. }) && error.is_recoverable(), "{text}");
+    for part in ["operator 'test'", "checkpoint or savepoint", "restored from"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("received"), "{text}");
+}

@@ -190,8 +190,10 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     }
 
     fn dispose(&mut self, context: &OperatorContext) {
+        // An announcement that was not emitted reaches no committer, for example if another operator of the chain cannot be restored.
+        let unheard = self.announcing.is_some();
         if let Some(writer) = &mut self.writer
-            && context.shared().cancelled.load(Ordering::Relaxed)
+            && (unheard || context.shared().cancelled.load(Ordering::Relaxed))
         {
             writer.withdraw();
         }
