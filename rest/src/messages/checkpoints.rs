@@ -20,8 +20,9 @@ pub struct CheckpointingStatistics {
 /// Numbers of checkpoints, savepoints included. They begin at 0 with each JobMaster, so a change of the leader resets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of restores: one when the job starts from a checkpoint or savepoint, and one for each region (subtasks that
-    /// restart together) that is deployed again with a checkpoint's state.
+    /// Number of restores that were begun: one when the job starts from a checkpoint or savepoint, and one for each region (subtasks that
+    /// restart together) that is deployed again with a checkpoint's state. As in Flink, a restore that fails counts, too, and so does each
+    /// new attempt at it: three attempts until the tasks run are three restores.
     pub restored: u64,
     /// Number of checkpoints and savepoints that were triggered: the sum of `in_progress`, `completed` and `failed`.
     pub total: u64,
