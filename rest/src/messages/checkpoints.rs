@@ -394,8 +394,8 @@ pub struct SavepointBody {
     /// `web.cancel.enable` is false.
     #[serde(rename = "cancel-job", default)]
     pub cancel_job: Option<bool>,
-    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
-    /// does too. Another text is refused with 400.
+    /// `CANONICAL` in this spelling, as Flink's clients send it unless they are told otherwise: the one format that there is; absent means
+    /// the same. Any other text, Flink's `NATIVE` included, is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
@@ -419,8 +419,8 @@ pub struct StopBody {
     /// absent: false.
     #[serde(default)]
     pub drain: Option<bool>,
-    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
-    /// does too. Another text is refused with 400.
+    /// `CANONICAL` in this spelling, as Flink's clients send it unless they are told otherwise: the one format that there is; absent means
+    /// the same. Any other text, Flink's `NATIVE` included, is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
