@@ -209,8 +209,9 @@ pub struct RequestSavepoint {
 
 /// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known under
 /// its id, like [`TriggerSavepoint`], and never refused. The operation fails later if no savepoint is at the path or it cannot be read or
-/// deleted, if it is a checkpoint of a running job, if a running job was started from it and has no complete checkpoint of its own yet,
-/// or while the Dispatcher still reads its predecessor's jobs. Jobs that have ended protect no savepoint.
+/// deleted, if it is a checkpoint of a running job, if other checkpoints of its job build on its files (the cause names them), if a running
+/// job was started from it and has no complete checkpoint of its own yet, or while the Dispatcher still reads its predecessor's jobs. Jobs
+/// that have ended protect no savepoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
     /// The id of the operation, drawn by the client or by REST; one that is known already (of a disposal) begins nothing new.

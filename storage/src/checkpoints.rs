@@ -439,7 +439,7 @@ pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
 }
 
 /// Returns true for the last segment of the name of a checkpoint's metadata.
-fn is_metadata(file: &str) -> bool {
+pub(crate) fn is_metadata(file: &str) -> bool {
     let graph = file.strip_prefix(METADATA).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
     graph.is_some_and(|graph| graph.is_empty() || u64::from_str_radix(graph, 16).is_ok())
 }

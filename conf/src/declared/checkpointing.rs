@@ -50,8 +50,8 @@ options! {
     /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with
     /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, files of
-    /// older checkpoints stay if a retained one is disposed of, and one that others build on must be neither disposed of nor claimed
-    /// before them.
+    /// older checkpoints stay if a retained one is disposed of, and one that other retained checkpoints build on is neither disposed of nor
+    /// claimed before them.
     INCREMENTAL: bool = "execution.checkpointing.incremental" => false, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),
