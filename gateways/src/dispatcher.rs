@@ -136,6 +136,10 @@ pub enum SubmitError {
     /// another job or is still needed by one, or does not fit the program. The text gives every reason. The job was not stored.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
+    /// The job's checkpoint directory (`execution.checkpointing.dir`) cannot be opened or written to from the JobManager, or did not answer
+    /// within 40 s; the text names it, the reason and the remedy. The job was not stored.
+    #[error("the job can't store checkpoints: {0}")]
+    CheckpointDirectory(String),
     /// The program or the graph could not be stored; the text says why. The job does not run now, but if the graph was stored all the same,
     /// the next leader runs it.
     #[error("the job graph could not be stored: {0}")]

@@ -39,7 +39,8 @@ options! {
     /// The number of complete checkpoints that are kept; older ones are deleted.
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
-    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.
+    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused when it is submitted if the
+    /// JobManager cannot write to its directory.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
         must be_absolute_if_set;
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
