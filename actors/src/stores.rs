@@ -32,6 +32,15 @@ pub(crate) async fn open_store(
     opened.map_err(|why| StoreError::Io { path: place, why: why.to_string() })?
 }
 
+/// Returns the text for users about a checkpoint directory that a job cannot use for this reason: with the option, the directory, the
+/// reason and the remedy.
+pub(crate) fn unusable_directory(uri: &str, why: &impl fmt::Display) -> String {
+    format!(
+        "execution.checkpointing.dir is '{uri}', which cannot be used: {why}; set it to a directory that the JobManager and all \
+         TaskManagers can reach and write to, or leave it out: the JobManager then keeps the state, at most 5 MiB per task"
+    )
+}
+
 /// Makes a call again, after pauses that double from `pauses.0` to `pauses.1`, until it succeeds or fails with an error for which
 /// `may_pass` is false. `what` names in the log what cannot be done.
 pub(crate) async fn retried<T, E: fmt::Display, F>(

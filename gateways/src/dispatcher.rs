@@ -137,6 +137,10 @@ pub enum SubmitError {
     /// another job or is still needed by one, or does not fit the program. The text gives every reason. The job was not stored.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
+    /// The job's checkpoint directory (`execution.checkpointing.dir`) cannot be opened or written to from the JobManager, or did not answer
+    /// within 40 s; the text names it, the reason and the remedy. The job was not stored.
+    #[error("the job can't store checkpoints: {0}")]
+    CheckpointDirectory(String),
     /// The program or the graph could not be stored; the text says why. The job does not run now, but if the graph was stored all the same,
     /// the next leader runs it.
     #[error("the job graph could not be stored: {0}")]
@@ -210,8 +214,9 @@ pub struct RequestSavepoint {
 
 /// Client or REST → Dispatcher: begins to delete a savepoint with all its files. Answered as soon as the operation is known under
 /// its id, like [`TriggerSavepoint`], and never refused. The operation fails later if no savepoint is at the path or it cannot be read or
-/// deleted, if it is a checkpoint of a running job, if a running job was started from it and has no complete checkpoint of its own yet,
-/// or while the Dispatcher still reads its predecessor's jobs. Jobs that have ended protect no savepoint.
+/// deleted, if it is a checkpoint of a running job, if other checkpoints of its job build on its files (the cause names them), if a running
+/// job was started from it and has no complete checkpoint of its own yet, or while the Dispatcher still reads its predecessor's jobs. Jobs
+/// that have ended protect no savepoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisposeSavepoint {
     /// The id of the operation, drawn by the client or by REST; one that is known already (of a disposal) begins nothing new.

@@ -155,8 +155,9 @@ impl CheckpointStats {
 /// each JobMaster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointCounts {
-    /// Number of restores from a checkpoint or savepoint since the JobMaster began: one if it began with one (a job started from a
-    /// snapshot, or taken over), and one for each region of tasks that was deployed again after a failure while there was one.
+    /// Number of restores from a checkpoint or savepoint that were begun since the JobMaster began: one if it began with one (a job started
+    /// from a snapshot, or taken over), and one for each region of tasks that was deployed again after a failure while there was one. As
+    /// in Flink, a restore counts when it is begun: if tasks fail while they restore and are deployed again, that is one more.
     pub restored: u64,
     /// Number of checkpoints in progress now: 0 or 1.
     pub in_progress: u64,

@@ -156,6 +156,9 @@ impl FailureCause {
     /// files. No restart from that checkpoint can read them; the JobMaster restores the one before, if one is kept and
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
+    /// The kind ([`FailureCause::kind`]) of the failure of a job whose JobMaster cannot open its checkpoint directory
+    /// (`execution.checkpointing.dir`) or write to it at its start. The job fails without a restart.
+    pub const CHECKPOINT_DIRECTORY_UNUSABLE: &str = "CheckpointDirectoryUnusable";
 
     /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again. If the job configures
     /// none, errors of the program, and shortages of slots at the start, fail it at once all the same. A long message is cut, see

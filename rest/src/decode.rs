@@ -130,7 +130,7 @@ pub struct SavepointRequest {
 }
 
 /// Decodes the body of `POST /jobs/:jobid/savepoints`; an empty body counts as one without fields. Returns status 400 for
-/// malformed fields or an unknown format. Begins nothing.
+/// malformed fields or a format other than `CANONICAL`. Begins nothing.
 pub fn savepoint_request(body: &[u8]) -> Result<SavepointRequest, ApiError> {
     let SavepointBody { target_directory, cancel_job, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -159,7 +159,7 @@ pub fn checkpoint_request(body: &[u8]) -> Result<Option<TriggerId>, ApiError> {
 
 /// Decodes the body of `POST /jobs/:jobid/stop`; an empty body counts as one without fields. The flag is true if the job is
 /// drained: its sources first emit the final watermark and the end of their data. Returns status 400 for malformed fields
-/// or an unknown format.
+/// or a format other than `CANONICAL`.
 pub fn stop_request(body: &[u8]) -> Result<(SavepointRequest, bool), ApiError> {
     let StopBody { target_directory, drain, format_type, trigger_id } = or_default(body)?;
     check_format(format_type.as_deref())?;
@@ -181,13 +181,17 @@ pub fn disposal_request(body: &[u8]) -> Result<String, ApiError> {
     }
 }
 
-/// Checks a savepoint's format. There is only one; both of Flink's names for a format mean it, any
-/// other is refused.
+/// Checks a savepoint's format. There is only one, which any state backend reads; that is what Flink calls `CANONICAL`. Returns
+/// status 400 for any other text.
 fn check_format(format: Option<&str>) -> Result<(), ApiError> {
     match format {
-        None | Some("CANONICAL" | "NATIVE") => Ok(()),
+        None | Some("CANONICAL") => Ok(()),
+        Some("NATIVE") => Err(ApiError::bad_request(
+            "formatType 'NATIVE' is not supported: there is one format of savepoints, which any state backend reads; send CANONICAL, \
+             or leave formatType out",
+        )),
         Some(other) => Err(ApiError::bad_request(format!(
-            "formatType '{other}' is not known; possible: CANONICAL, NATIVE"
+            "formatType '{other}' is not known; possible: CANONICAL"
         ))),
     }
 }

@@ -104,7 +104,8 @@ impl AnswerStatus for SubmitError {
             | Self::Build(_)
             | Self::Usage { .. }
             | Self::InvalidGraph(_)
-            | Self::Restore(_) => StatusCode::BAD_REQUEST,
+            | Self::Restore(_)
+            | Self::CheckpointDirectory(_) => StatusCode::BAD_REQUEST,
             Self::SingleJob { .. } => StatusCode::FORBIDDEN,
             Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::NoRoom(_) | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,

@@ -164,18 +164,30 @@ impl CheckpointDirectory {
         format!("{}/{}", self.objects.location(), self.full(name))
     }
 
-    /// Writes the job's mark, the empty object `<job>/_shared`, into the directory. A JobMaster calls this before its job starts, if the
-    /// directory is configured; TaskManagers' program hosts look for the mark by [`Self::is_shared`], to see that the path means the
-    /// JobMaster's directory on their machine too. Writes nothing if the mark is there, so that a JobMaster can take a job over while the
-    /// disk is full. The mark stays until [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again.
+    /// Writes the job's mark, the empty object `<job>/_shared`, into the directory, and returns true; returns false, and writes nothing, if
+    /// the mark is there, so that a JobMaster can take a job over while the disk is full. The Dispatcher calls this when a job is submitted,
+    /// and a JobMaster before its job starts, if the directory is configured; TaskManagers' program hosts look for the mark by
+    /// [`Self::is_shared`], to see that the path means the JobMaster's directory on their machine too. The mark stays until
+    /// [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again.
     ///
     /// # Errors
     /// Returns the store's error.
-    pub async fn mark_shared(&self, job: JobId) -> Result<(), CheckpointError> {
-        if !self.is_shared(job).await? {
+    pub async fn mark_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
+        let is_new = !self.is_shared(job).await?;
+        if is_new {
             self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?;
         }
         self.is_marked.store(true, Ordering::Relaxed);
+        Ok(is_new)
+    }
+
+    /// Deletes the job's mark ([`Self::mark_shared`]), and the job's folder if it is empty then. For a job that was refused: a job that runs
+    /// needs its mark. It is no error if there is none.
+    ///
+    /// # Errors
+    /// Returns the store's error.
+    pub async fn unmark(&self, job: JobId) -> Result<(), CheckpointError> {
+        self.objects.delete(&self.full(&format!("{job}/{SHARED}"))).await?;
         Ok(())
     }
 
@@ -439,7 +451,7 @@ pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
 }
 
 /// Returns true for the last segment of the name of a checkpoint's metadata.
-fn is_metadata(file: &str) -> bool {
+pub(crate) fn is_metadata(file: &str) -> bool {
     let graph = file.strip_prefix(METADATA).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
     graph.is_some_and(|graph| graph.is_empty() || u64::from_str_radix(graph, 16).is_ok())
 }

@@ -1,13 +1,13 @@
 //! Reads state wherever its handle says it is: in the checkpoint directory of the job, or in the objects of a snapshot that the job
 //! was started from. This module must never write to such a snapshot; it deletes one only if the job owns it.
 
-use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA};
+use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, is_metadata};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
 use crate::savepoints::base;
 use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
 use platform::Platform;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -124,7 +124,7 @@ impl StateReader {
     /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted, another
     /// call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty then goes too,
     /// even if the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint. Does not check that
-    /// nobody uses the snapshot, nor that it is still the one that was read.
+    /// nobody uses the snapshot or builds on it ([`Self::dependents`]), nor that it is still the one that was read.
     ///
     /// # Errors
     /// Returns the store's error, [`StoreError::NotFound`] if a local folder that this reader has not opened yet is gone; what was deleted
@@ -144,6 +144,48 @@ impl StateReader {
             remove_if_empty(local, snapshot.checkpoint_of).await;
         }
         Ok(())
+    }
+
+    /// Returns the folders of the job's other checkpoints that refer to objects which [`Self::delete`] of this snapshot would delete, in
+    /// the order of their names: incremental checkpoints, and those with subtasks that had finished before. Reads the metadata of each
+    /// checkpoint in the job's folder. Empty for a savepoint, and for a checkpoint that was moved elsewhere, to which nothing refers.
+    /// Leaves out a checkpoint whose metadata is missing or damaged: no job can be started from it. Nothing is locked.
+    ///
+    /// # Errors
+    /// Returns the store's error, except one about damage.
+    pub async fn dependents(&self, snapshot: &Snapshot) -> Result<Vec<String>, CheckpointError> {
+        let folder = parent(&snapshot.uri);
+        let external = |handle: &StateHandle| match handle {
+            StateHandle::External { uri, .. } if parent(uri) == folder => Some(uri.clone()),
+            _ => None,
+        };
+        let own: BTreeSet<String> = snapshot.metadata.handles().filter_map(external).collect();
+        if snapshot.checkpoint_of.is_none() || own.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (of_job, directory) = (parent(folder), parent(parent(folder)));
+        let store = self.store(of_job).await?;
+        let mut dependents = BTreeSet::new();
+        for name in store.list("chk-").await? {
+            let Some((other, file)) = name.split_once('/') else { continue };
+            let uri = objects::below(of_job, other);
+            if !is_metadata(file) || uri == folder {
+                continue;
+            }
+            let metadata = match store.get(&name).await {
+                Ok(bytes) => bytes.and_then(|bytes| crate::checkpoints::decode(&bytes).ok()),
+                Err(StoreError::Corrupt { .. }) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let refers = |metadata: &CheckpointMetadata| {
+                let mut names = metadata.handles().filter_map(StateHandle::object);
+                names.any(|name| own.contains(&objects::below(directory, name)))
+            };
+            if metadata.as_ref().is_some_and(refers) {
+                dependents.insert(uri);
+            }
+        }
+        Ok(dependents.into_iter().collect())
     }
 
     /// Makes a new checkpoint independent of the snapshot that its job was started from and may not own: copies every object that
@@ -456,6 +498,39 @@ mod tests {
         reader.delete(&snapshot).await.unwrap();
         assert!(directory.read(&own).await.is_err());
         assert_eq!(directory.read(&older).await.unwrap(), "old");
+    }
+
+    #[tokio::test]
+    async fn the_checkpoints_that_build_on_another_are_named_and_damaged_ones_are_left_out() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = directory(home.path());
+        let five = checkpoint(&directory).await;
+        let others = [
+            (6, vec![state(&five).clone()]),
+            (
+                7,
+                vec![StateHandle::Parts(vec![model::StatePart {
+                    groups: Vec::new(),
+                    state: state(&five).clone(),
+                }])],
+            ),
+            (8, vec![StateHandle::Inline(vec![1])]),
+            (9, vec![state(&five).clone()]),
+        ];
+        let of_job = home.path().join(five.job_id.to_string());
+        for (number, states) in others {
+            let metadata = crate::checkpoints::tests::metadata(number, 1, states);
+            directory.put_metadata(&metadata).await.unwrap();
+        }
+        std::fs::write(of_job.join(format!("chk-9/_metadata-{:016x}", 1)), "nonsense").unwrap();
+        let folder = |number: u64| of_job.join(format!("chk-{number}")).display().to_string();
+        let reader = reader(None);
+        let dependents =
+            async |n| reader.dependents(&reader.snapshot(&folder(n)).await.unwrap()).await.unwrap();
+        assert_eq!(dependents(5).await, [folder(6), folder(7)]);
+        for newer in [6, 7, 8] {
+            assert!(dependents(newer).await.is_empty(), "nothing is deleted that {newer} has not");
+        }
     }
 
     /// A store whose calls of `delete` fail but for the first ones, as if the process had ended after them.

@@ -2,8 +2,7 @@
 
 use super::leader::{Dispatcher, Job};
 use super::needs::RestoredFrom;
-use super::restoring;
-use super::{ClusterEnd, ClusterMode};
+use super::{ClusterEnd, ClusterMode, directory, restoring};
 use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
 use crate::program_hosts::program_key;
@@ -115,12 +114,15 @@ impl Dispatcher {
         let trace = TraceContext::current();
         let stored = actix::spawn(trace.carry(async move {
             let prepared = async {
-                restoring::check(&graph, &options, platform, &addr).await?;
+                restoring::check(&graph, &options, platform.clone(), &addr).await?;
+                let marked = directory::mark(job, &options, platform).await?;
                 // The next leader runs every job that has a record, so the program must be there before the record.
-                match kept {
-                    Some(kept) => Ok(kept.await.map_err(|error| not_kept(&graph, error))?),
-                    None => Ok(()),
+                let Some(kept) = kept else { return Ok(()) };
+                let kept = kept.await.map_err(|error| not_kept(&graph, error));
+                if let (Err(_), Some(marked)) = (&kept, marked) {
+                    marked.withdraw().await;
                 }
+                Ok(kept?)
             };
             let prepared: Result<(), NotStored> = prepared.await;
             let may_be_stored = prepared.is_ok();
@@ -278,6 +280,9 @@ pub(super) enum NotStored {
     /// The job can't start from the savepoint that it names.
     #[error("{0}")]
     Restore(String),
+    /// The job can't use its checkpoint directory.
+    #[error("{0}")]
+    Directory(String),
 }
 
 /// The outcome of storing a submitted graph in its job's log.
@@ -312,6 +317,7 @@ impl Handler<GraphStored> for Dispatcher {
                 return Ok(job);
             }
             Err(NotStored::Restore(why)) => SubmitError::Restore(why),
+            Err(NotStored::Directory(why)) => SubmitError::CheckpointDirectory(why),
             Err(NotStored::Log(AppendError::Exists { .. })) => {
                 SubmitError::DuplicateRunning { job }
             }

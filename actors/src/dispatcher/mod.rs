@@ -7,6 +7,7 @@
 
 mod calls;
 mod clients;
+mod directory;
 mod ended;
 mod ending;
 mod jobs;

@@ -14,7 +14,8 @@ use storage::state_reader::{Snapshot, StateReader};
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
 /// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) gets neither a checkpoint of another job that `dispatcher` still
 /// runs, nor a snapshot that another job was started from and still needs: the first checkpoint of the new job would delete what
-/// the other one restores from. Nor does any job start from a snapshot that another one has claimed and will delete.
+/// the other one restores from. It does not get a checkpoint either on whose files other retained checkpoints build. Nor does any job
+/// start from a snapshot that another one has claimed and will delete.
 ///
 /// # Errors
 /// [`NotStored::Restore`] with every reason, one a line.
@@ -66,7 +67,17 @@ async fn check_claim(
     };
     let need = needs.need_of(reader, (path, snapshot), Some(job)).await;
     match need.map_err(NotStored::Restore)? {
-        None => Ok(()),
+        None => {
+            let others = answered(path, reader.dependents(snapshot)).await;
+            match &others.map_err(NotStored::Restore)?[..] {
+                [] => Ok(()),
+                others => Err(NotStored::Restore(format!(
+                    "{path} has files that other checkpoints of its job build on: start from it with --claim-mode no_claim, or \
+                     dispose of the others first: {}",
+                    others.join(", ")
+                ))),
+            }
+        }
         Some(Need::Runs(owner)) => {
             let what = format!("is a checkpoint of job {owner}, which still runs and needs it");
             refused(&what, owner)

@@ -346,8 +346,14 @@ async fn a_job_is_recorded_once_its_program_is_kept_for_the_next_leader() {
         graph.program = ProgramRef { hash, size: key.size, ..graph.program };
         graph
     };
-    let missing = f.submit(with(1, hash_bytes(b"nobody has it"))).await.unwrap_err();
+    let checkpoints = tempfile::tempdir().unwrap();
+    let (option, path) = ("execution.checkpointing.dir", checkpoints.path().display().to_string());
+    let mut nobody_has_it = with(1, hash_bytes(b"nobody has it"));
+    nobody_has_it.options.insert(option.to_owned(), path);
+    let missing = f.submit(nobody_has_it).await.unwrap_err();
     assert!(missing.to_string().contains("program words"), "{missing}");
+    let left = std::fs::read_dir(checkpoints.path()).unwrap().count();
+    assert_eq!(left, 0, "the mark of the refused job is gone");
     faulty.set_writes(Fault::Fail(StoreError::DiskFull { path: "/programs".into() }));
     let full = f.submit(with(1, key.hash)).await.unwrap_err();
     assert!(full.to_string().contains("the disk of /programs is full"), "{full}");
@@ -754,6 +760,38 @@ async fn a_job_that_cannot_start_from_its_savepoint_is_refused_and_nothing_of_it
     }
     assert_eq!(f.objects.list("").await.unwrap(), before);
     wanted.options.clear();
+    assert_eq!(f.submit(wanted).await, Ok(job(1)), "its id is free");
+    f.finish(1).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_job_whose_checkpoint_directory_cannot_be_used_is_refused_and_leaves_nothing() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let (file, good) = (home.path().join("file"), home.path().join("good"));
+    std::fs::write(&file, "").unwrap();
+    let before = f.objects.list("").await.unwrap();
+    let mut wanted = graph(1, 1, false);
+    let option = "execution.checkpointing.dir".to_owned();
+    for bad in ["file:///proc/checkpoints".to_owned(), file.display().to_string()] {
+        wanted.options.insert(option.clone(), bad.clone());
+        match f.submit(wanted.clone()).await {
+            Err(SubmitError::CheckpointDirectory(why)) => {
+                let begins = format!("{option} is '{bad}', which cannot be used: ");
+                assert!(why.starts_with(&begins) && why.contains("set it to"), "{why}");
+            }
+            other => panic!("{bad}: {other:?}"),
+        }
+        assert_eq!(f.status(1).await, Err(JobError::NotFound { job: job(1) }));
+    }
+    // A store whose one object of the job's folder is a file.
+    std::fs::create_dir(&good).unwrap();
+    std::fs::write(good.join(job(1).to_string()), "").unwrap();
+    wanted.options.insert(option, good.display().to_string());
+    let refused = f.submit(wanted.clone()).await.unwrap_err();
+    assert!(matches!(refused, SubmitError::CheckpointDirectory(_)), "{refused}");
+    assert_eq!(f.objects.list("").await.unwrap(), before);
+    std::fs::remove_file(good.join(job(1).to_string())).unwrap();
     assert_eq!(f.submit(wanted).await, Ok(job(1)), "its id is free");
     f.finish(1).await;
 }

@@ -46,7 +46,6 @@ impl JobMaster {
     /// Reads which checkpoint the job continues from; the job starts when that is known.
     pub(super) fn read_checkpoint(&mut self, ctx: &mut Context<Self>) {
         let uri = self.deps.options.get(&checkpointing::DIRECTORY);
-        let shares = uri.is_some();
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(&self.deps.options));
         let snapshot = self.deps.options.get(&state_recovery::PATH);
@@ -57,16 +56,17 @@ impl JobMaster {
             log.lead(session).await;
             let pointers = log.checkpoints().await;
             let outcome = async {
-                let directory = open_directory(uri, &log, &platform, &s3).await?;
+                let directory = open_directory(uri.clone(), &log, &platform, &s3).await?;
                 let kept = fallback::read(job, &directory, &pointers, policy).await?;
                 let started_from = match snapshot {
                     Some(uri) if pointers.is_empty() => Some(read_snapshot(&reader, &uri).await?),
                     _ => None,
                 };
-                if shares {
+                if let Some(uri) = uri {
                     let mark = || directory.mark_shared(job);
                     let what = "mark the checkpoint directory";
-                    retried(what, STORE_RETRY, CheckpointError::may_pass, mark).await?;
+                    let marked = retried(what, STORE_RETRY, CheckpointError::may_pass, mark).await;
+                    marked.map_err(|error| ReadError::unusable(&uri, &error))?;
                 }
                 let claimed = pointers.last().and_then(|newest| newest.claimed.clone());
                 Ok(Restored { directory, kept, started_from, claimed })
@@ -306,11 +306,12 @@ async fn open_directory(
     log: &OpenJobLog,
     platform: &platform::Platform,
     s3: &S3Settings,
-) -> Result<CheckpointDirectory, CheckpointError> {
+) -> Result<CheckpointDirectory, ReadError> {
     let Some(uri) = uri else {
         return Ok(CheckpointDirectory::beside_logs(log.logs().objects().clone()));
     };
-    Ok(CheckpointDirectory::new(open_store(uri, platform.clone(), s3.clone()).await?))
+    let opened = open_store(uri.clone(), platform.clone(), s3.clone()).await;
+    Ok(CheckpointDirectory::new(opened.map_err(|error| ReadError::unusable(&uri, &error))?))
 }
 
 /// Reads the snapshot that a job is started from; a store that does not answer is tried again.
@@ -427,9 +428,7 @@ impl Handler<CheckpointRead> for JobMaster {
             }
             Err(error) => {
                 self.core.start(now);
-                let cause =
-                    FailureCause::fatal(FailureCause::CHECKPOINT_UNREADABLE, error.to_string());
-                self.core.fail(now, cause);
+                self.core.fail(now, error.cause());
             }
         }
         self.turn(ctx);

@@ -6,10 +6,11 @@
 //! tried again without end, only a file that is missing or damaged is given up.
 
 use super::checkpoints::STORE_RETRY;
-use crate::stores::retried;
+use crate::stores::{retried, unusable_directory};
 use conf::{Options, checkpointing};
-use model::{CheckpointMetadata, CheckpointPointer, JobId};
+use model::{CheckpointMetadata, CheckpointPointer, FailureCause, JobId};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use thiserror::Error;
@@ -43,7 +44,10 @@ pub(super) struct Kept {
 /// The reason why a job cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum ReadError {
-    /// The directory cannot be used, or no checkpoint can be read and no other one is kept.
+    /// The checkpoint directory cannot be opened, or the job's mark cannot be written into it; the text names it, the reason and the remedy.
+    #[error("{0}")]
+    Directory(String),
+    /// The directory cannot be read, or no checkpoint can be read and no other one is kept.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The newest checkpoint cannot be read, and the options forbid to pass it over.
@@ -59,6 +63,22 @@ pub(super) enum ReadError {
         /// The number of the checkpoint before, which is kept.
         previous: u64,
     },
+}
+
+impl ReadError {
+    /// Returns the error of a job whose checkpoint directory cannot be used for this reason.
+    pub(super) fn unusable(uri: &str, why: &impl Display) -> Self {
+        Self::Directory(unusable_directory(uri, why))
+    }
+
+    /// Returns the failure of the job, which no restart can mend.
+    pub(super) fn cause(&self) -> FailureCause {
+        let kind = match self {
+            Self::Directory(_) => FailureCause::CHECKPOINT_DIRECTORY_UNUSABLE,
+            Self::Checkpoint(_) | Self::Newest { .. } => FailureCause::CHECKPOINT_UNREADABLE,
+        };
+        FailureCause::fatal(kind, self.to_string())
+    }
 }
 
 /// Reads the metadata of the newest checkpoint and of the older ones that are kept. `pointers` are

@@ -5,6 +5,7 @@ use super::JobMaster;
 use crate::stores::{open_store, s3_settings};
 use actix::fut::ActorFutureExt;
 use actix::{AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
+use bytes::Bytes;
 use conf::checkpointing::{SAVEPOINT_DIRECTORY, TIMEOUT};
 use control::job_master::SavepointRequest;
 use futures::FutureExt;
@@ -12,28 +13,31 @@ use futures::channel::oneshot;
 use gateways::job_master::{SavepointError, TakeSavepoint};
 use gateways::{Answer, Ask};
 use model::{CheckpointKind, CheckpointMetadata};
-use std::sync::Arc;
-use storage::objects::{self, ObjectStore, StoreError};
+use platform::Platform;
+use std::{sync::Arc, time::Duration};
+use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 use storage::savepoints::{SavepointFolder, folder_name};
+
+/// Longest the opening of a savepoint's directory may take. A remote store ends each call after 30 s by itself.
+const OPENED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A savepoint or checkpoint that was asked for, until it is answered.
 pub(super) struct Asked {
-    /// `None` for a checkpoint.
-    folder: Option<SavepointFolder>,
+    /// The savepoint's folder and its URI; `None` for a checkpoint.
+    folder: Option<(SavepointFolder, String)>,
     answer: oneshot::Sender<Answer<TakeSavepoint>>,
 }
 
 impl JobMaster {
-    /// Asks the core for a savepoint in this directory. Returns the receiver of the answer.
+    /// Asks the core for a savepoint in the folder `name` of this directory. Returns the receiver of the answer.
     fn ask_savepoint(
         &mut self,
         kind: CheckpointKind,
-        directory: &str,
+        (directory, name): (&str, String),
         opened: Result<Arc<dyn ObjectStore>, StoreError>,
         ctx: &mut Context<Self>,
     ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
-        let objects = opened.map_err(|error| SavepointError::Directory(error.to_string()))?;
-        let name = folder_name(self.job_id(), self.deps.services.platform.random_u64());
+        let objects = opened.map_err(|error| unusable(directory, &error))?;
         let uri = objects::below(directory, &name);
         self.ask_core(kind, Some((SavepointFolder::new(objects, name), uri)), ctx)
     }
@@ -46,11 +50,10 @@ impl JobMaster {
         ctx: &mut Context<Self>,
     ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
         let (number, now) = (self.next_number(), self.now());
-        let (folder, uri) = folder.unzip();
         let (answer, answered) = oneshot::channel();
+        let uri = folder.as_ref().map(|(_, uri)| uri.clone()).unwrap_or_default();
         self.savepoints.insert(number, Asked { folder, answer });
-        let folder = uri.unwrap_or_default();
-        let request = SavepointRequest { number, kind, folder };
+        let request = SavepointRequest { number, kind, folder: uri };
         let taken = self.core.take_savepoint(now, request);
         self.turn(ctx);
         match taken {
@@ -70,12 +73,12 @@ impl JobMaster {
         ctx: &mut Context<Self>,
     ) {
         let folder = self.savepoints.get(&number).and_then(|asked| asked.folder.clone());
-        let (Some(folder), reader) = (folder, self.state_reader()) else { return };
+        let (Some((folder, uri)), reader) = (folder, self.state_reader()) else { return };
         let addr = ctx.address();
         let within = self.deps.options.get(&TIMEOUT);
         actix::spawn(async move {
             let outcome = folder.write(&reader, &metadata, within).await;
-            let outcome = outcome.map_err(|error| format!("it is not stored: {error}"));
+            let outcome = outcome.map_err(|error| format!("it is not stored in {uri}: {error}"));
             let checkpoint = metadata.checkpoint;
             let _ = addr.send(SavepointStored { checkpoint, outcome }).await;
         });
@@ -131,12 +134,47 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
             return Box::pin(async { Err(error) }.into_actor(self));
         }
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(options));
-        let opened = open_store(directory.clone(), platform, s3).into_actor(self);
+        let name = folder_name(self.job_id(), platform.random_u64());
+        let probe = format!("{name}.probe");
+        let opened = open_writable(directory.clone(), probe, platform, s3).into_actor(self);
         Box::pin(opened.then(move |opened, actor, ctx| {
-            let asked = actor.ask_savepoint(kind, &directory, opened, ctx);
+            let asked = actor.ask_savepoint(kind, (&directory, name), opened, ctx);
             answered(asked).boxed_local().into_actor(actor)
         }))
     }
+}
+
+/// Opens the directory of a savepoint, and checks that it can be written to: opening a local one does that, and into a remote one the
+/// object `probe` is written, which is deleted again.
+///
+/// # Errors
+/// Returns the store's error; [`StoreError::Unreachable`] after [`OPENED_WITHIN`].
+async fn open_writable(
+    directory: String,
+    probe: String,
+    platform: Platform,
+    s3: S3Settings,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let opened = async {
+        let objects = open_store(directory.clone(), platform, s3).await?;
+        if objects::is_remote(&directory) {
+            objects.put(&probe, Bytes::new()).await?;
+            objects.delete(&probe).await?;
+        }
+        Ok(objects)
+    };
+    tokio::time::timeout(OPENED_WITHIN, opened).await.unwrap_or_else(|_| {
+        let why = format!("it did not answer within {OPENED_WITHIN:?}");
+        Err(StoreError::Unreachable { path: directory.clone(), why })
+    })
+}
+
+/// Returns the refusal of a savepoint whose directory cannot be used, with the remedy.
+fn unusable(directory: &str, error: &StoreError) -> SavepointError {
+    SavepointError::Directory(format!(
+        "the savepoint cannot be stored in '{directory}': {error}; name a directory that the JobManager can write to, in the \
+         request or by execution.checkpointing.savepoint-dir"
+    ))
 }
 
 /// Waits for the answer to a savepoint or checkpoint that was asked for.
@@ -158,6 +196,6 @@ fn check(directory: &str) -> Result<(), SavepointError> {
             "'{}' is a relative path; the directory for savepoints must be an absolute path or a URI",
             path.display()
         ))),
-        Err(error) => Err(SavepointError::Directory(error.to_string())),
+        Err(error) => Err(unusable(directory, &error)),
     }
 }

@@ -39,7 +39,8 @@ options! {
     /// The number of complete checkpoints that are kept; older ones are deleted.
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
-    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.
+    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused when it is submitted if the
+    /// JobManager cannot write to its directory.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
         must be_absolute_if_set;
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
@@ -50,8 +51,8 @@ options! {
     /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with
     /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, files of
-    /// older checkpoints stay if a retained one is disposed of, and one that others build on must be neither disposed of nor claimed
-    /// before them.
+    /// older checkpoints stay if a retained one is disposed of, and one that other retained checkpoints build on is neither disposed of nor
+    /// claimed before them.
     INCREMENTAL: bool = "execution.checkpointing.incremental" => false, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),

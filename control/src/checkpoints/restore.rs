@@ -40,7 +40,7 @@ impl Checkpoints {
     }
 
     /// Records in the report that subtasks were deployed with the state of the newest complete checkpoint; does nothing if there is none.
-    /// Each call counts as one restore.
+    /// Each call counts as one restore, whether or not the subtasks succeed with it.
     pub fn note_restored(&mut self, now_unix_ms: u64) {
         let Some(latest) = self.complete.back() else { return };
         let from = self.started_from.as_ref();

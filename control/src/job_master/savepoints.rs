@@ -5,10 +5,10 @@
 //! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
 //! never run, for instance because it restores from a store that hangs.
 
-use super::{Command, JobCore, Now};
+use super::{Command, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
 use model::{CheckpointKind, CheckpointMetadata, ExecutionState, JobStatus};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -34,12 +34,15 @@ pub struct SavepointRequest {
 /// The JobMaster answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// The job is not RUNNING (it is in this state); or it is, but tasks wait for slots, coordinators are not up, or no task runs any
-    /// more. Tasks that are being deployed or initialised are no reason.
-    #[error(
-        "the job is {0}, and a savepoint needs all of its tasks to run; ask again when they do"
-    )]
-    NotRunning(JobStatus),
+    /// The job is not RUNNING; or it is, but tasks wait for slots, coordinators are not up, or no task runs any more. Tasks that are being
+    /// deployed or initialised are no reason.
+    #[error("the job is {status}, and a savepoint needs all of its tasks to run: {missing}")]
+    NotRunning {
+        /// State of the job.
+        status: JobStatus,
+        /// Text that says how many tasks run, what the others wait for, and whether to try again.
+        missing: String,
+    },
     /// The job has no checkpoints at all: it reads bounded input, and has neither periodic checkpoints nor sinks that commit.
     #[error(
         "the job reads bounded input without checkpoints; set execution.checkpointing.interval to take savepoints of it"
@@ -105,7 +108,8 @@ impl JobCore {
             return Err(SavepointRefused::StopWaits);
         }
         if !self.may_checkpoint() && !self.comes_up() {
-            return Err(SavepointRefused::NotRunning(self.status()));
+            let (status, missing) = (self.status(), self.what_is_missing());
+            return Err(SavepointRefused::NotRunning { status, missing });
         }
         if savepoints.waiting.len() >= WAITING_MAX {
             return Err(SavepointRefused::TooMany(WAITING_MAX));
@@ -155,6 +159,45 @@ impl JobCore {
             let withdrawn = if request.kind.stops() { "; the job is not stopped" } else { "" };
             self.savepoint_ended(&request, Err(format!("{why}{withdrawn}")));
         }
+    }
+
+    /// Says how many tasks run, what the others wait for, and whether the savepoint may be asked for again.
+    fn what_is_missing(&self) -> String {
+        let (mut for_slots, mut for_coordinators, mut to_restart) = (0, 0, 0);
+        let mut missing = BTreeSet::new();
+        for ((_, region), state) in self.regions.iter().zip(&self.states) {
+            let unserved = state.slots.iter().filter(|slot| !self.pool.is_served(**slot));
+            let waiting = match state.phase {
+                Phase::Waiting { .. } if unserved.clone().next().is_some() => {
+                    missing.extend(unserved.copied());
+                    &mut for_slots
+                }
+                Phase::Waiting { .. } => &mut for_coordinators,
+                Phase::Stopping { .. } | Phase::Resting { .. } => &mut to_restart,
+                Phase::Idle | Phase::Active => continue,
+            };
+            *waiting += region.tasks.len();
+        }
+        let states = [ExecutionState::Running, ExecutionState::Finished];
+        let run: u32 = states.into_iter().map(|state| self.exec.in_state(state)).sum();
+        let mut text = format!("{run} of {} run", self.exec.len());
+        let causes = [
+            (for_slots, format!("wait for slots ({} missing)", missing.len())),
+            (for_coordinators, "wait until the program's coordinators have started".to_owned()),
+            (to_restart, "are to be restarted after a failure".to_owned()),
+        ];
+        for (tasks, cause) in causes.into_iter().filter(|(tasks, _)| *tasks > 0) {
+            text.push_str(&format!(", {tasks} {cause}"));
+        }
+        let comes = matches!(
+            self.status(),
+            JobStatus::Initializing
+                | JobStatus::Created
+                | JobStatus::Running
+                | JobStatus::Restarting
+        );
+        text.push_str(if comes { "; try again when all of them run" } else { "; the job ends" });
+        text
     }
 
     /// Says that tasks have not run in time, and names one of them.

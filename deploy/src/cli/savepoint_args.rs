@@ -41,7 +41,7 @@ pub struct Savepoint {
 /// The operations of `flott savepoint` besides taking a savepoint.
 #[derive(Debug, Subcommand)]
 pub enum SavepointAction {
-    /// Delete a savepoint: its metadata and all state that belongs to it
+    /// Delete a savepoint, or a retained checkpoint that no other one builds on: its metadata and all state that belongs to it
     Dispose {
         /// The savepoint's folder, as it was printed
         #[arg(value_name = "PATH")]

@@ -20,8 +20,9 @@ pub struct CheckpointingStatistics {
 /// Numbers of checkpoints, savepoints included. They begin at 0 with each JobMaster, so a change of the leader resets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCountsInfo {
-    /// Number of restores: one when the job starts from a checkpoint or savepoint, and one for each region (subtasks that
-    /// restart together) that is deployed again with a checkpoint's state.
+    /// Number of restores that were begun: one when the job starts from a checkpoint or savepoint, and one for each region (subtasks that
+    /// restart together) that is deployed again with a checkpoint's state. As in Flink, a restore that fails counts, too, and so does each
+    /// new attempt at it: three attempts until the tasks run are three restores.
     pub restored: u64,
     /// Number of checkpoints and savepoints that were triggered: the sum of `in_progress`, `completed` and `failed`.
     pub total: u64,
@@ -394,8 +395,8 @@ pub struct SavepointBody {
     /// `web.cancel.enable` is false.
     #[serde(rename = "cancel-job", default)]
     pub cancel_job: Option<bool>,
-    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
-    /// does too. Another text is refused with 400.
+    /// `CANONICAL` in this spelling, as Flink's clients send it unless they are told otherwise: the one format that there is; absent means
+    /// the same. Any other text, Flink's `NATIVE` included, is refused with 400.
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
@@ -419,8 +420,8 @@ pub struct StopBody {
     /// absent: false.
     #[serde(default)]
     pub drain: Option<bool>,
-    /// `CANONICAL` or `NATIVE` in this spelling, as Flink's clients send it; both mean the one format that there is, absent
-    /// does too. Another text is refused with 400.
+    /// `CANONICAL` in this spelling, as Flink's clients send it unless they are told otherwise: the one format that there is; absent means
+    /// the same. Any other text, Flink's `NATIVE` included, is refused with 400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id

@@ -205,6 +205,25 @@ async fn checkpoints_are_triggered_and_asked_about_in_flinks_shapes() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_savepoint_in_a_format_that_there_is_not_is_refused_and_the_one_that_there_is_named() {
+    let world = world(|_| ()).await;
+    let (job, native) = (JOB.to_string(), Some("NATIVE".to_owned()));
+    let savepoint = SavepointBody { format_type: native.clone(), ..SavepointBody::default() };
+    let stop = StopBody { format_type: native, ..StopBody::default() };
+    let refused = [
+        world.client.savepoint(&job, &savepoint).await.unwrap_err(),
+        world.client.stop(&job, &stop).await.unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.status(), Some(400));
+        assert!(error.to_string().contains("send CANONICAL"), "{error}");
+    }
+    let canonical = StopBody { format_type: Some("CANONICAL".to_owned()), ..StopBody::default() };
+    assert_eq!(world.client.stop(&job, &canonical).await.unwrap().len(), 32);
+    world.handle.stop().await;
+}
+
+#[tokio::test(flavor = "local")]
 async fn savepoints_are_triggered_and_asked_about_in_flinks_shapes() {
     let world = world(|_| ()).await;
     let job = JOB.to_string();

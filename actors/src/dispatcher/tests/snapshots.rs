@@ -2,7 +2,10 @@
 
 use super::*;
 use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint};
-use model::{CheckpointMetadata, TriggerId};
+use model::{
+    CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
+    OperatorSubtaskState, TriggerId,
+};
 use std::path::{Path, PathBuf};
 use storage::checkpoints::CheckpointDirectory;
 use storage::objects::{FileObjects, S3Settings};
@@ -135,4 +138,41 @@ async fn a_savepoint_that_a_job_is_restored_from_is_not_disposed_of() {
     assert!(why.contains(&format!("job {} was started from", job(2))), "{why}");
     f.finish(2).await;
     assert_eq!(f.dispose(&path, 2).await, Ok(()));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_retained_checkpoint_that_another_builds_on_is_neither_disposed_of_nor_claimed_before_it()
+{
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let directory = CheckpointDirectory::new(Arc::new(FileObjects::open(home.path()).unwrap()));
+    let attempt = ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+    let put = directory.put_state(job(1), 5, attempt, OperatorId(1), vec![7].into());
+    let state = put.await.unwrap();
+    let mut folders = Vec::new();
+    for checkpoint in [5, 6] {
+        let subtask = OperatorSubtaskState { ended: false, state: Some(state.clone()) };
+        let operator = OperatorState {
+            name: "count".to_owned(),
+            uid: None,
+            max_parallelism: 128,
+            states: Vec::new(),
+            subtasks: vec![subtask],
+            coordinator: None,
+        };
+        let operators = [(OperatorId(1), operator)].into();
+        let metadata = CheckpointMetadata { checkpoint, operators, ..metadata(1) };
+        directory.put_metadata(&metadata).await.unwrap();
+        folders.push(home.path().join(format!("{}/chk-{checkpoint}", job(1))));
+    }
+    let path = |n: usize| folders[n].display().to_string();
+    let why = f.dispose(&path(0), 1).await.unwrap_err();
+    assert!(why.contains("dispose of them first") && why.contains(&path(1)), "{why}");
+    match f.submit(started_from(2, &folders[0], "claim")).await {
+        Err(SubmitError::Restore(why)) => assert!(why.contains(&path(1)), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(directory.read(&state).await.is_ok(), "the other one is whole");
+    assert_eq!(f.dispose(&path(1), 2).await, Ok(()));
+    assert_eq!(f.dispose(&path(0), 3).await, Ok(()));
 }

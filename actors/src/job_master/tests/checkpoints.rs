@@ -263,14 +263,22 @@ async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerat
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn a_directory_that_cannot_be_used_fails_the_job_and_is_named() {
+async fn a_directory_that_cannot_be_used_fails_the_job_under_a_kind_of_its_own_and_is_named() {
     let graph = graph(1, 1, false);
     let f =
         Fixture::start(graph, &[("execution.checkpointing.dir", "gopher://nowhere/checkpoints")])
             .await;
     assert_eq!(f.ended_as().await, JobStatus::Failed);
     let cause = f.ended.all()[0].details.cause.clone().expect("a cause");
-    assert!(cause.message.contains("gopher://nowhere/checkpoints"), "{cause}");
+    assert_eq!(cause.kind, "CheckpointDirectoryUnusable");
+    assert!(!cause.recoverable, "no restart helps");
+    for part in [
+        "execution.checkpointing.dir is 'gopher://nowhere/checkpoints'",
+        "can't be used as storage",
+        "set it to",
+    ] {
+        assert!(cause.message.contains(part), "{part}: {cause}");
+    }
 }
 
 /// Writes a savepoint without state of job 9 into a folder, and returns its metadata and the path of the metadata's file.

@@ -122,6 +122,13 @@ async fn a_savepoint_that_cannot_be_stored_is_refused_before_a_source_hears_of_i
         let error = refused(take(stop, Some(bad))).await;
         assert!(matches!(error, SavepointError::Directory(_)), "{error}");
     }
+    let readable =
+        refused(take(stop, Some("file:///proc/savepoints".to_owned()))).await.to_string();
+    for part in
+        ["stored in 'file:///proc/savepoints': ", "name a directory that the JobManager can"]
+    {
+        assert!(readable.contains(part), "{part}: {readable}");
+    }
     assert!(worker.triggered.all().is_empty());
 }
 

@@ -13,7 +13,7 @@ pub(super) fn checkpointed_every(interval: Duration) -> World {
     with_checkpoints(graph, interval)
 }
 
-fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
+pub(super) fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
     configured(graph, CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() })
 }
 

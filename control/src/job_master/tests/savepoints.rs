@@ -99,7 +99,8 @@ fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
     w.report(1, tasks[0], ExecutionState::Failed);
     let ended = ended(&w.commands());
     assert!(matches!(&ended[..], [(8, Err(why))] if why.contains("failed")), "{ended:?}");
-    assert_eq!(w.ask(9, SAVEPOINT), Err(SavepointRefused::NotRunning(JobStatus::Restarting)));
+    let why = w.ask(9, SAVEPOINT).unwrap_err().to_string();
+    assert!(why.starts_with("the job is RESTARTING, and a savepoint needs"), "{why}");
 }
 
 #[test]
@@ -201,10 +202,40 @@ fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
 }
 
 #[test]
+fn a_savepoint_that_comes_too_early_is_refused_with_what_the_tasks_wait_for() {
+    let mut graph = coordinated_pair();
+    graph.vertices[0].source = true;
+    let mut w = super::checkpoints::with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start(at(0));
+    let why = |w: &mut World| w.ask(1, SAVEPOINT).unwrap_err().to_string();
+    w.tm(1, 1);
+    assert_eq!(
+        why(&mut w),
+        "the job is RUNNING, and a savepoint needs all of its tasks to run: 0 of 4 run, 4 wait for slots \
+         (1 missing); try again when all of them run"
+    );
+    w.offer(1, 1);
+    assert_eq!(
+        why(&mut w),
+        "the job is RUNNING, and a savepoint needs all of its tasks to run: 0 of 4 run, 4 wait until the program's \
+         coordinators have started; try again when all of them run"
+    );
+    w.coordinators_up();
+    let tasks = w.run_all();
+    w.report(1, tasks[0], ExecutionState::Failed);
+    let restarts = why(&mut w);
+    assert!(
+        restarts.ends_with("4 are to be restarted after a failure; try again when all of them run"),
+        "{restarts}"
+    );
+}
+
+#[test]
 fn a_savepoint_that_is_asked_for_while_tasks_come_up_waits_for_them() {
     let mut w = checkpointed();
     w.core.start(at(0));
-    assert!(matches!(w.ask(1, STOP), Err(SavepointRefused::NotRunning(_))), "it waits for slots");
+    let refused = w.ask(1, STOP);
+    assert!(matches!(refused, Err(SavepointRefused::NotRunning { .. })), "it waits for slots");
     w.tm(1, 2);
     let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
     w.ask(2, STOP).unwrap();
