@@ -14,7 +14,7 @@ use gateways::dispatcher::{
 use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest};
 use gateways::job_services::FindHost;
 use gateways::program_host::{HandleCoordinationRequest, ProgramHostGateway};
-use gateways::{Answer, Ask, CallError, Deadline, Remote};
+use gateways::{Answer, Ask, Deadline, Remote};
 use model::{JobId, JobStatus};
 use std::time::Duration;
 

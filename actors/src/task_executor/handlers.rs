@@ -20,7 +20,7 @@ use gateways::task_executor::{
     ForwardOperatorEvent, FreeSlot, LogError, ReadLog, ReportTaskStates, RequestLogs, RequestSlot,
     SlotRequestError,
 };
-use gateways::{Answer, Ask, Call, CallError, Caller, Principal};
+use gateways::{Answer, Ask, Call, Caller, Principal};
 use model::{
     ExecutionAttemptId, FailureCause, Fence as _, JobId, JobMasterId, LeaderSession,
     ResourceManagerId, SlotId,
