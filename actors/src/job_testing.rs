@@ -369,7 +369,8 @@ fn host_double(script: HostScript, exit: ExitSwitch) -> Double<HostScript> {
             let scripted = lock(&script.build).clone();
             let mut graph = scripted.unwrap_or_else(|| Ok(graph(0, call.parallelism, true)))?;
             graph.job_id = call.job_id;
-            graph.options = call.defaults;
+            let of_the_program = std::mem::replace(&mut graph.options, call.defaults);
+            graph.options.extend(of_the_program);
             graph.options.extend(call.options);
             Ok(graph)
         })

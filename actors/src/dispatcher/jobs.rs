@@ -94,7 +94,14 @@ impl Dispatcher {
         let admitted = self.table.admit(&graph, origin).map_err(|why| refused(job, why));
         let options = match self.building.get(&job).map(|building| &building.options) {
             Some((own, merged)) if *own == graph.options => Ok(merged.clone()),
-            _ => self.checked(&graph.options),
+            Some((own, _)) => match conf::execution::misplaced(&graph.options, own) {
+                Some(key) => Err(SubmitError::InvalidGraph(format!(
+                    "the program sets '{key}', which is not an option of a job but of the cluster's processes or its clients; set it in \
+                     their flott.yaml"
+                ))),
+                None => self.merged(&graph.options),
+            },
+            None => self.merged(&graph.options),
         };
         let options = match admitted.and_then(|()| options.inspect_err(|_| self.table.forget(job)))
         {
@@ -179,18 +186,6 @@ impl Dispatcher {
         let programs = unsettled.chain(running).chain(building).chain(persisting).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
-    }
-
-    /// Returns the cluster's options with those of a submitted job applied over them, or an error if its program has set an option that
-    /// no job has.
-    fn checked(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
-        match own.keys().find(|key| conf::execution::is_of_the_cluster(key)) {
-            Some(key) => Err(SubmitError::InvalidGraph(format!(
-                "the program sets '{key}', which is not an option of a job but of the cluster's processes or its clients; set it in \
-                 their flott.yaml"
-            ))),
-            None => self.merged(own),
-        }
     }
 
     /// Returns the cluster's options with a job's own options applied over them.

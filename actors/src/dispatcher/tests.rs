@@ -306,13 +306,6 @@ async fn malformed_graphs_and_partial_resources_are_refused_and_nothing_is_kept(
     options.options.insert("no.such.option".into(), "1".into());
     let unknown = f.submit(options).await.unwrap_err();
     assert!(unknown.to_string().contains("no.such.option"), "{unknown}");
-    let mut of_the_cluster = graph(1, 1, false);
-    of_the_cluster.options.insert("taskmanager.numberOfTaskSlots".into(), "4".into());
-    let refused = f.submit(of_the_cluster).await.unwrap_err().to_string();
-    assert!(
-        refused.contains("'taskmanager.numberOfTaskSlots', which is not an option of a job"),
-        "{refused}"
-    );
     assert_eq!(f.stored(1).await, Vec::<String>::new());
     assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
 }
@@ -515,6 +508,26 @@ async fn a_program_that_does_not_build_is_told_in_its_own_words() {
     f.hosts.script.set(&f.hosts.script.build, None);
     settle().await;
     assert_eq!(f.gateway().ask(submission(Some(1))).await.unwrap(), job(1));
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_program_that_sets_an_option_of_the_cluster_is_refused_and_a_client_that_has_it_is_not() {
+    let f = Fixture::session().await;
+    let sets = |key: &str| {
+        let mut built = graph(1, 1, true);
+        built.options.insert(key.into(), "4".into());
+        f.hosts.script.set(&f.hosts.script.build, Some(Ok(built)));
+    };
+    sets("taskmanager.numberOfTaskSlots");
+    let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
+    let said = "the program sets 'taskmanager.numberOfTaskSlots', which is not an option of a job";
+    assert!(refused.to_string().contains(said), "{refused}");
+    sets("web.exception-history-size");
+    assert_eq!(f.gateway().ask(submission(Some(2))).await.unwrap(), job(2));
+    // An embedded run gives a job all options of its configuration.
+    let mut with_all = submission(Some(3));
+    with_all.options.insert("taskmanager.numberOfTaskSlots".into(), "4".into());
+    assert_eq!(f.gateway().ask(with_all).await.unwrap(), job(3));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -2,7 +2,7 @@
 
 use super::{checkpointing, network, resourcemanager, rest, restart, s3, state_recovery};
 use crate::{Declaration, List, declare::options, value::choices};
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 choices! {
     /// The place where the client runs a job (`execution.target`, or `-t`): in its own process (`Local`), on a running cluster (`Remote`,
@@ -101,6 +101,16 @@ pub fn acts_on_a_job(key: &str) -> bool {
 /// [`acts_on_a_job`]. REST refuses such an option of a job. False for a key that is no option.
 pub fn is_of_the_cluster(key: &str) -> bool {
     super::find(key).is_some() && !acts_on_a_job(key)
+}
+
+/// Returns the first option of the cluster's processes alone that a program has set for its job: one of `built`, the options of the built
+/// job, that is not in `given`, the options with which it was built.
+pub fn misplaced<'a>(
+    built: &'a BTreeMap<String, String>,
+    given: &BTreeMap<String, String>,
+) -> Option<&'a str> {
+    let mut keys = built.keys().filter(|key| !given.contains_key(*key));
+    keys.find(|key| is_of_the_cluster(key)).map(String::as_str)
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ options! {
     BUFFER_TIMEOUT: Duration = "execution.buffer-timeout" => Duration::from_millis(100),
         other ["execution.buffer-timeout.interval"];
     /// Interval at which a watermark generator that works by the clock is asked for a watermark
-    /// while no records arrive.
-    AUTO_WATERMARK_INTERVAL: Duration = "pipeline.auto-watermark-interval" => Duration::from_millis(200),
-        must be_longer_than_zero;
+    /// while no records arrive; `0 ms`: never.
+    AUTO_WATERMARK_INTERVAL: Duration = "pipeline.auto-watermark-interval" => Duration::from_millis(200);
 }

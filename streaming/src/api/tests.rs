@@ -182,6 +182,20 @@ fn updates_of_a_key_keep_their_order() {
 }
 
 #[test]
+fn a_chain_of_hundreds_of_operators_is_cut_before_it_fills_the_stack() {
+    let job = built(2, |env: &Environment| {
+        let mut numbers = env.sequence(0..10);
+        for _ in 0..300 {
+            numbers = numbers.map(|n| n + 1);
+        }
+        numbers.collect();
+    });
+    assert_eq!(job.graph().vertices.len(), 3);
+    let outcome = run(&job);
+    assert_eq!(lines(&outcome), (300..310).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
 fn chains_end_where_the_program_says() {
     let job = built(2, |env| {
         let numbers = env.sequence(0..100).map(|n| n + 1).filter(|n| n % 2 == 0).name("even");

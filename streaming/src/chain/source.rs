@@ -30,6 +30,8 @@ const POLL: u32 = OWN_TICKETS + 1;
 const LOOK: u32 = OWN_TICKETS + 2;
 /// The ticket of the timer that asks the watermark generators for periodic watermarks.
 const ASK: u32 = OWN_TICKETS + 3;
+/// The number of records that are read first, while nothing is known about the time that they take.
+const FIRST_RECORDS: usize = 32;
 /// The interval at which a poll is repeated, because the calls that carry it time out after a minute.
 const POLL_AGAIN: Duration = Duration::from_secs(20);
 
@@ -61,6 +63,9 @@ pub struct SourceHead<R: SourceReader> {
     ask_every: Option<Duration>,
     /// The number of records that the last call of the reader was told to read, if it found none.
     unused: Option<usize>,
+    /// The largest number of records to read at once: it halves when a step is interrupted, for example because it lasts
+    /// long, and doubles otherwise. A barrier waits for all records that were read before it.
+    most: usize,
 }
 
 /// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
@@ -97,6 +102,7 @@ impl<R: SourceReader> SourceHead<R> {
             closed: false,
             ask_every: None,
             unused: None,
+            most: FIRST_RECORDS,
         })
     }
 
@@ -275,6 +281,10 @@ impl<R: SourceReader> SourceHead<R> {
 impl<R: SourceReader> Head for SourceHead<R> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.collector().next_mut().open()?;
+        if self.context.shared.restored_at_end {
+            // It takes no splits any more, so its enumerator must not know it.
+            self.link = None;
+        }
         self.restore()?;
         if self.context.shared.restored_at_end {
             // Everything was read and has left the chain: only its end is told again.
@@ -321,7 +331,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         }
         // A chain that is asked again and again without records in between would take more and more at once.
         let asked = self.unused.take().unwrap_or_else(|| self.out.chain().most_at_once());
-        let most = budget.min(BATCH_RECORDS).min(asked);
+        let most = budget.min(self.most).min(asked);
         let Self { reader, out, context, requests, .. } = self;
         out.set_clock(|| context.now_unix_ms());
         let read = reader.poll_next(most, out, &mut ReaderContext::new(context, requests));
@@ -330,6 +340,11 @@ impl<R: SourceReader> Head for SourceHead<R> {
         let found_none = read == ReadProgress::Waiting && !self.out.chain().holds_records();
         self.unused = found_none.then_some(asked);
         self.out.collector().flush()?;
+        self.most = match self.out.is_interrupted() {
+            true => (most / 2).max(1),
+            false if found_none => self.most,
+            false => (self.most * 2).min(BATCH_RECORDS),
+        };
         if !self.requests.messages.is_empty() {
             self.poll_enumerator(false);
         }

@@ -105,6 +105,10 @@ fn operator_id(text: &str) -> OperatorId {
     OperatorId(first.fold(0, |id, byte| id << 8 | u128::from(*byte)))
 }
 
+/// The largest number of operators in a chain. Each calls the next one, and without optimisation 260 of them filled the task's stack
+/// (`task::threads::STACK_BYTES`).
+const CHAIN_MAX: usize = 128;
+
 /// Returns for every node the index of the node that its chain begins with.
 fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
     let drafts = inputs.nodes;
@@ -120,6 +124,7 @@ fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
         }
     }
     let mut heads: Vec<usize> = Vec::with_capacity(drafts.len());
+    let mut lengths = vec![0; drafts.len()];
     for (index, draft) in drafts.iter().enumerate() {
         let head = match draft.reads.as_slice() {
             [only] if only.route == Route::Direct && only.side.is_none() && !draft.cut => {
@@ -128,10 +133,16 @@ fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
                 let same = |head: &usize| {
                     draft.parallelism.is_none() || draft.parallelism == of_chain(*head)
                 };
-                heads.get(from).copied().filter(|head| alone && same(head)).unwrap_or(index)
+                let has_room =
+                    |head: &usize| lengths.get(*head).is_some_and(|len| *len < CHAIN_MAX);
+                let chained = |head: &usize| alone && same(head) && has_room(head);
+                heads.get(from).copied().filter(chained).unwrap_or(index)
             }
             _ => index,
         };
+        if let Some(length) = lengths.get_mut(head) {
+            *length += 1;
+        }
         heads.push(head);
     }
     heads

@@ -98,7 +98,8 @@ impl SequenceSource {
         Self { start, end, per_second: None }
     }
 
-    /// Limits the source to `per_second` numbers a second over all subtasks together. A subtask that was held up for less than a
+    /// Limits the source to `per_second` numbers a second over all subtasks together, which take turns: subtask i begins i numbers later
+    /// than the first one. A subtask that was held up for less than a
     /// minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's clock is set back, the
     /// subtask goes on at the rate from then on and makes up for nothing. Numbers come in groups: what has come due in 5 ms (in
     /// the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if `per_second` is
@@ -150,8 +151,10 @@ impl Source for SequenceSource {
             splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
             restored: false,
             schedule: self.per_second.map(|per_second| {
-                let per_ms = per_second / 1_000.0 / f64::from(context.parallelism());
-                Schedule::new(per_ms, linger_ms)
+                let parallelism = f64::from(context.parallelism());
+                let per_ms = per_second / 1_000.0 / parallelism;
+                let behind = f64::from(context.subtask()) / parallelism;
+                Schedule { behind, ..Schedule::new(per_ms, linger_ms) }
             }),
         })
     }
@@ -183,10 +186,13 @@ impl SequenceReader {
 /// clock was set forward, or so much is due that the rate means nothing any more.
 const LAG_MAX_MS: u64 = 60_000;
 
-/// The times at which the numbers of one subtask are due: the first one when the schedule begins, the others at a constant rate.
+/// The times at which the numbers of one subtask are due: the first one when its turn among the subtasks comes, the others at a constant
+/// rate.
 #[derive(Debug)]
 struct Schedule {
     per_ms: f64,
+    /// The part of the time between two numbers, from 0 to 1, after which the first one is due.
+    behind: f64,
     /// The shortest wait in milliseconds: the time in which a batch comes together, at most that for which a task keeps its output. To
     /// be woken for each of 2.5 numbers per millisecond takes more CPU than all else that a task does with them.
     wait_ms: u64,
@@ -202,7 +208,7 @@ impl Schedule {
     fn new(per_ms: f64, linger_ms: u64) -> Self {
         // `as` saturates, which small rates reach.
         let wait_ms = ((BATCH_RECORDS as f64 / per_ms) as u64).min(linger_ms).max(1);
-        Self { per_ms, wait_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
+        Self { per_ms, behind: 0.0, wait_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
     }
 
     fn begin(&mut self, now_ms: u64) {
@@ -219,15 +225,15 @@ impl Schedule {
         }
         let elapsed_ms = now_ms.saturating_sub(self.began_ms);
         self.seen_ms = now_ms;
-        // The first number is due at once. `as` saturates, which huge rates reach.
-        let due = ((elapsed_ms as f64 * self.per_ms) as u64).saturating_add(1);
+        // `as` saturates, which huge rates reach.
+        let due = (elapsed_ms as f64 * self.per_ms + 1.0 - self.behind) as u64;
         let wait = self.next_ms().saturating_sub(elapsed_ms).clamp(self.wait_ms, 60_000);
         (due.saturating_sub(self.emitted), Duration::from_millis(wait))
     }
 
     /// Returns when the next number is due, in milliseconds since the schedule began.
     fn next_ms(&self) -> u64 {
-        (self.emitted as f64 / self.per_ms).ceil() as u64
+        ((self.emitted as f64 + self.behind) / self.per_ms).ceil() as u64
     }
 }
 

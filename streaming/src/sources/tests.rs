@@ -14,14 +14,15 @@ use crate::{
     batch::Batch,
     chain::{EdgeWriter, Head, NoConsumer, RoundRobin, SourceHead},
     harness::Harness,
-    operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
-    seam::{Element, OutputPort},
+    operators::{BoxError, Collector, Link, Operator, OperatorContext, OperatorMail, SideOutputs},
+    seam::{Barrier, Element, OutputPort},
     state::fixtures,
     testing,
     time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
     types::{decode_one, encode_one},
 };
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use proptest::prelude::*;
 use std::{
@@ -1205,6 +1206,47 @@ fn a_reader_is_closed_once_though_an_operator_behind_it_fails_to_close() {
     assert!(head.close().is_err());
     head.dispose();
     assert_eq!(*closed.lock().unwrap(), 1);
+}
+
+/// The number of polls to the enumerator.
+#[derive(Default)]
+struct Polls(std::sync::atomic::AtomicUsize);
+
+impl crate::TaskUpcalls for Polls {
+    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+    fn now_unix_ms(&self) -> u64 {
+        0
+    }
+    fn wake_at(&self, _: Duration, _: u64) {}
+    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
+}
+
+#[test]
+fn a_subtask_that_had_read_everything_does_not_register_again_at_its_enumerator() {
+    let polls = |restored_at_end: bool| {
+        let polls = Arc::new(Polls::default());
+        let mut context = OperatorContext::for_tests_with(0, 1, polls.clone());
+        Arc::get_mut(&mut context.shared).unwrap().restored_at_end = restored_at_end;
+        let node = context.node;
+        let next = Link::new(
+            Stuck,
+            Box::new(NoConsumer),
+            SideOutputs::default(),
+            OperatorContext::for_tests(0, 1),
+        );
+        let reader = Ok(Closing(Arc::default()));
+        let mut head = SourceHead::new(reader, true, None, Box::new(next), context).unwrap();
+        head.open().unwrap();
+        head.deliver(node, OperatorMail::Timer { ticket: 0 }).unwrap();
+        let (last, savepoint, full) = (false, false, false);
+        head.trigger(Barrier { checkpoint: 1, triggered_ms: 0, last, savepoint, full }).unwrap();
+        polls.0.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(polls(true), 0);
+    assert_eq!(polls(false), 1);
 }
 
 #[test]
