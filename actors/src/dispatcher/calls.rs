@@ -3,7 +3,8 @@
 use super::ClusterEnd;
 use super::ended::summary_of;
 use super::leader::Dispatcher;
-use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use crate::turns::spawn_then;
+use actix::{Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
 use gateways::dispatcher::{
@@ -224,8 +225,7 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
         tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
         self.table.close();
         let running = self.all_asked();
-        let addr = ctx.address();
-        actix::spawn(async move {
+        let ended = async move {
             let deadline = Deadline::after(CANCEL_WITHIN);
             let cancelled = running.iter().map(|asked| async {
                 if asked.ask(Cancel {}, deadline).await.is_ok() {
@@ -233,20 +233,15 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
                 }
             });
             join_all(cancelled).await;
-            let _ = addr.send(AllCancelled).await;
-        });
+        };
+        spawn_then(ctx, ended, |actor, (), _| actor.jobs_ended());
         Ok(())
     }
 }
 
-/// The cluster's jobs have ended, or did not end in time.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct AllCancelled;
-
-impl Handler<AllCancelled> for Dispatcher {
-    type Result = ();
-    fn handle(&mut self, _: AllCancelled, _: &mut Context<Self>) {
+impl Dispatcher {
+    /// Ends the cluster, whose jobs have ended or did not end in time.
+    fn jobs_ended(&self) {
         let dismiss = |end: &mut Option<ClusterEnd>| match end {
             Some(end) => !std::mem::replace(&mut end.dismissed, true),
             None => false,

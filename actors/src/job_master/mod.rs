@@ -20,6 +20,7 @@ mod tests;
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
 use crate::stores::s3_settings;
+use crate::turns::takes_steps;
 use actix::fut::ActorFutureExt;
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
@@ -288,3 +289,5 @@ impl Handler<Stop> for JobMaster {
         }))
     }
 }
+
+takes_steps!(JobMaster);

@@ -20,6 +20,7 @@ pub use runner::{ResourceManagerService, start};
 use crate::probe::Fact;
 use crate::services::{HeartbeatReport, PeerWatch, ProcessServices, Running, Stop, TurnMarker};
 use crate::slot_manager;
+use crate::turns::takes_steps;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use control::resource_manager::pool::{DriverEvent, PoolSettings, RecoveredWorker};
 use control::resource_manager::{Command, ResourceManager, Settings};
@@ -417,3 +418,5 @@ impl Handler<Stop> for ResourceManagerActor {
         ctx.stop();
     }
 }
+
+takes_steps!(ResourceManagerActor);
