@@ -216,11 +216,7 @@ impl Dispatcher {
 impl Handler<Ask<ShutDownCluster>> for Dispatcher {
     type Result = Answer<ShutDownCluster>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ShutDownCluster>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ShutDownCluster> {
+    fn handle(&mut self, ask: Ask<ShutDownCluster>, ctx: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
         self.table.close();

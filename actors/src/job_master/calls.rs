@@ -22,11 +22,7 @@ fn not_registered(resource_id: &ResourceId) -> JobMasterError {
 impl Handler<Ask<RegisterTaskManager>> for JobMaster {
     type Result = Answer<RegisterTaskManager>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<RegisterTaskManager>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<RegisterTaskManager> {
+    fn handle(&mut self, ask: Ask<RegisterTaskManager>, ctx: &mut Context<Self>) -> Self::Result {
         self.register(ask.body, ctx)
     }
 }
@@ -50,11 +46,7 @@ impl Handler<Ask<OfferSlots>> for JobMaster {
 impl Handler<Ask<UpdateTaskStates>> for JobMaster {
     type Result = Answer<UpdateTaskStates>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<UpdateTaskStates>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<UpdateTaskStates> {
+    fn handle(&mut self, ask: Ask<UpdateTaskStates>, ctx: &mut Context<Self>) -> Self::Result {
         let UpdateTaskStates { resource_id, instance_id, updates } = ask.body;
         let now = self.now();
         let unknown = self.core.update_tasks(now, &resource_id, instance_id, updates);
@@ -83,11 +75,7 @@ impl Handler<Ask<FailSlot>> for JobMaster {
 impl Handler<Ask<DisconnectTaskManager>> for JobMaster {
     type Result = Answer<DisconnectTaskManager>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<DisconnectTaskManager>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<DisconnectTaskManager> {
+    fn handle(&mut self, ask: Ask<DisconnectTaskManager>, ctx: &mut Context<Self>) -> Self::Result {
         let DisconnectTaskManager { resource_id, instance_id, cause } = ask.body;
         self.lose_task_manager(&resource_id, instance_id, cause, ctx);
         Ok(())
@@ -181,11 +169,7 @@ impl Handler<Ask<CoordinationRequest>> for JobMaster {
 impl Handler<Ask<CoordinatorFailed>> for JobMaster {
     type Result = Answer<CoordinatorFailed>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<CoordinatorFailed>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<CoordinatorFailed> {
+    fn handle(&mut self, ask: Ask<CoordinatorFailed>, ctx: &mut Context<Self>) -> Self::Result {
         let CoordinatorFailed { round, cause } = ask.body;
         let now = self.now();
         self.core.coordinator_reported(now, round, cause);
@@ -242,11 +226,7 @@ impl Handler<Ask<RequestDetails>> for JobMaster {
 impl Handler<Ask<RequestCheckpoints>> for JobMaster {
     type Result = Answer<RequestCheckpoints>;
 
-    fn handle(
-        &mut self,
-        _: Ask<RequestCheckpoints>,
-        _: &mut Context<Self>,
-    ) -> Answer<RequestCheckpoints> {
+    fn handle(&mut self, _: Ask<RequestCheckpoints>, _: &mut Context<Self>) -> Self::Result {
         Ok(self.core.checkpoint_report())
     }
 }

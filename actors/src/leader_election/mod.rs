@@ -345,11 +345,7 @@ impl LeaderElectionActor {
 impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
     type Result = Answer<ConfirmLeadership>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ConfirmLeadership>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ConfirmLeadership> {
+    fn handle(&mut self, ask: Ask<ConfirmLeadership>, ctx: &mut Context<Self>) -> Self::Result {
         let ConfirmLeadership { component, leader } = ask.body;
         let session = leader.session;
         let not_leader = Err(NotLeader { session });

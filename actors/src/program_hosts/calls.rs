@@ -166,11 +166,7 @@ impl Handler<Ask<ReleaseHost>> for ProgramHosts {
 impl Handler<Ask<ServeCollected>> for ProgramHosts {
     type Result = Answer<ServeCollected>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ServeCollected>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ServeCollected> {
+    fn handle(&mut self, ask: Ask<ServeCollected>, ctx: &mut Context<Self>) -> Self::Result {
         let job = ask.body.job_id;
         self.places.serving(self.deps.services.platform.now(), job);
         if let Some(State::Up { address, .. }) = self.hosts.get(&job).map(|entry| &entry.state)

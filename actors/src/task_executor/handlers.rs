@@ -288,11 +288,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
 impl Handler<Ask<DisconnectJobMaster>> for TaskExecutor {
     type Result = Answer<DisconnectJobMaster>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<DisconnectJobMaster>,
-        ctx: &mut Self::Context,
-    ) -> Answer<DisconnectJobMaster> {
+    fn handle(&mut self, ask: Ask<DisconnectJobMaster>, ctx: &mut Self::Context) -> Self::Result {
         let DisconnectJobMaster { job_id, job_master_id, cause } = ask.body;
         let named = Some(job_master_id.session());
         if self.of::<DisconnectJobMaster>(&ask.caller, named).is_some() {
@@ -331,11 +327,7 @@ impl Handler<Ask<DisconnectResourceManager>> for TaskExecutor {
 impl Handler<Ask<ReportTaskStates>> for TaskExecutor {
     type Result = Answer<ReportTaskStates>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ReportTaskStates>,
-        ctx: &mut Self::Context,
-    ) -> Answer<ReportTaskStates> {
+    fn handle(&mut self, ask: Ask<ReportTaskStates>, ctx: &mut Self::Context) -> Self::Result {
         let ReportTaskStates { job_id: job, updates } = ask.body;
         if is_of_job(ask.caller.principal, job) {
             self.step(Event::TaskStates { job, updates }, ctx);
