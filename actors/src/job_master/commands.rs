@@ -180,8 +180,7 @@ impl JobMaster {
                 // A host that has taken one deployment has the graph; after a failure that is unknown.
                 link.graph_at = answer.is_ok().then_some(data_address);
             }
-            let now = actor.now();
-            actor.core.deploy_answered(now, &resource, &attempts, answer);
+            actor.core.deploy_answered(actor.now(), &resource, &attempts, answer);
             actor.turn(ctx);
         });
     }

@@ -119,8 +119,7 @@ impl JobMaster {
             }
         };
         spawn_then(ctx, published, move |actor, outcome, ctx| {
-            let now = actor.now();
-            actor.core.results_published(now, round, outcome);
+            actor.core.results_published(actor.now(), round, outcome);
             actor.turn(ctx);
         });
     }
@@ -133,8 +132,7 @@ impl JobMaster {
             // The end of the known one was not heard yet.
             Some(_) => {
                 let cause = host_lost("another one has taken its place");
-                let now = self.now();
-                self.core.coordinator_host_replaced(now, round, cause);
+                self.core.coordinator_host_replaced(self.now(), round, cause);
                 self.turn(ctx);
             }
             None => {}
@@ -151,8 +149,7 @@ impl JobMaster {
             return;
         }
         self.host = None;
-        let now = self.now();
-        self.core.coordinator_host_lost(now, host_lost(cause));
+        self.core.coordinator_host_lost(self.now(), host_lost(cause));
         self.turn(ctx);
     }
 
@@ -166,8 +163,7 @@ impl JobMaster {
         if let Err(cause) = &outcome {
             tracing::warn!(job = %self.job_id(), %cause, "the coordinators are not started");
         }
-        let now = self.now();
-        self.core.coordinators_started(now, round, outcome);
+        self.core.coordinators_started(self.now(), round, outcome);
         self.turn(ctx);
     }
 

@@ -232,8 +232,7 @@ impl JobMaster {
             let wait = at.saturating_sub(self.now().mono);
             let handle = ctx.run_later(wait, |actor, ctx| {
                 actor.timer = None;
-                let now = actor.now();
-                actor.core.tick(now);
+                actor.core.tick(actor.now());
                 actor.turn(ctx);
             });
             self.timer = Some((at, handle));
@@ -267,8 +266,7 @@ impl Handler<Stop> for JobMaster {
             let cleaned = self.delete_checkpoints();
             return Box::pin(cleaned.into_actor(self).map(|(), _, ctx| ctx.stop()));
         }
-        let now = self.now();
-        self.core.suspend(now);
+        self.core.suspend(self.now());
         self.ended = true;
         let cause = FailureCause::recoverable(
             "JobMasterStopped",

@@ -81,8 +81,7 @@ impl JobMaster {
             outcome.map_err(|error| format!("it is not stored in {uri}: {error}"))
         };
         spawn_then(ctx, stored, move |actor, outcome, ctx| {
-            let now = actor.now();
-            actor.core.savepoint_stored(now, checkpoint, outcome);
+            actor.core.savepoint_stored(actor.now(), checkpoint, outcome);
             actor.turn(ctx);
         });
     }

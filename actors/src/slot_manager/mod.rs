@@ -223,8 +223,7 @@ impl SlotManagerActor {
             (self.workers.get(&request.instance_id), self.jobs.get(&request.job_id))
         else {
             // Forgotten in the same turn; the next check knows it too.
-            let now = self.now();
-            self.core.slot_refused(now, &request, Refusal::NotKnown);
+            self.core.slot_refused(self.now(), &request, Refusal::NotKnown);
             return;
         };
         let slot_id = SlotId { resource_id: worker.resource_id.clone(), index: request.index };

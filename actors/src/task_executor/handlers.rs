@@ -123,8 +123,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
             need: body.profile,
             program: body.program,
         };
-        let now = self.now();
-        match self.core.request_slot(now, &request) {
+        match self.core.request_slot(self.now(), &request) {
             Ok(commands) => {
                 let session = body.job_master_id.session();
                 let hint = LeaderInformation { session, address: body.job_master };
@@ -221,8 +220,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
             return Box::pin(ready(Err(DeployError::OtherJobMaster)).into_actor(self));
         }
         let tasks: Vec<_> = deployment.tasks.iter().map(|t| (t.attempt, t.allocation_id)).collect();
-        let now = self.now();
-        let decided = match self.core.deploy(now, job, by, &tasks) {
+        let decided = match self.core.deploy(self.now(), job, by, &tasks) {
             Ok(decided) => decided,
             Err(refusal) => {
                 if refusal == JobMasterRefusal::OtherJobMaster {
