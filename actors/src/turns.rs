@@ -1,6 +1,7 @@
-//! What gives an actor a turn besides calls: the outcome of work that runs outside of it.
+//! What gives an actor a turn besides calls: the outcome of work that runs outside of it, and the next deadline of its core.
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, MailboxError};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, MailboxError, SpawnHandle};
+use std::time::Duration;
 
 /// A step of an actor, as a rule a method with the outcome of work.
 type Step<A> = Box<dyn FnOnce(&mut A, &mut <A as Actor>::Context) + Send>;
@@ -66,4 +67,35 @@ pub(crate) fn spawn_then<A, T>(
         let outcome = work.await;
         let _ = take_step(&addr, move |actor, ctx| step(actor, outcome, ctx)).await;
     });
+}
+
+/// An actor's timer for the next deadline of its core, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Option<(Duration, SpawnHandle)>);
+
+impl Alarm {
+    /// Sets the timer to `due` (monotonic), or ends it if nothing is due; one that is set so already stays. At that time the actor
+    /// does `ring`, which has to [clear](Self::clear) the timer.
+    pub(crate) fn set<A>(
+        &mut self,
+        due: Option<Duration>,
+        now: Duration,
+        ctx: &mut Context<A>,
+        ring: fn(&mut A, &mut Context<A>),
+    ) where
+        A: Actor<Context = Context<A>>,
+    {
+        if self.0.map(|(at, _)| at) == due {
+            return;
+        }
+        if let Some((_, handle)) = self.0.take() {
+            ctx.cancel_future(handle);
+        }
+        self.0 = due.map(|at| (at, ctx.run_later(at.saturating_sub(now), ring)));
+    }
+
+    /// Notes that the timer has rung.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
 }

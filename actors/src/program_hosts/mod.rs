@@ -16,8 +16,8 @@ pub use launcher::{
 };
 
 use crate::services::{ProcessServices, Running, stops_at_once};
-use crate::turns::{spawn_then, take_step, takes_steps};
-use actix::{Actor, AsyncContext, Context, SpawnHandle};
+use crate::turns::{Alarm, spawn_then, take_step, takes_steps};
+use actix::{Actor, AsyncContext as _, Context};
 use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
@@ -119,7 +119,7 @@ pub struct ProgramHosts {
     hosts: BTreeMap<JobId, Entry>,
     places: Places,
     requests: BTreeMap<Ticket, Request>,
-    timer: Option<(Duration, SpawnHandle)>,
+    timer: Alarm,
     launches: u64,
     start_within: Duration,
     end_within: Duration,
@@ -135,7 +135,7 @@ impl ProgramHosts {
             deps,
             hosts: BTreeMap::new(),
             requests: BTreeMap::new(),
-            timer: None,
+            timer: Alarm::default(),
             launches: 0,
         }
     }
@@ -178,21 +178,11 @@ impl ProgramHosts {
                 }
             }
         }
-        let due = self.places.next_deadline();
-        if self.timer.as_ref().map(|(at, _)| *at) == due {
-            return;
-        }
-        if let Some((_, handle)) = self.timer.take() {
-            ctx.cancel_future(handle);
-        }
-        if let Some(at) = due {
-            let wait = at.saturating_sub(self.deps.services.platform.now());
-            let handle = ctx.run_later(wait, |actor, ctx| {
-                actor.timer = None;
-                actor.turn(ctx);
-            });
-            self.timer = Some((at, handle));
-        }
+        let (due, now) = (self.places.next_deadline(), self.deps.services.platform.now());
+        self.timer.set(due, now, ctx, |actor, ctx| {
+            actor.timer.clear();
+            actor.turn(ctx);
+        });
     }
 
     fn launch_for(
