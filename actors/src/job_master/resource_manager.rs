@@ -70,9 +70,7 @@ impl JobMaster {
         link.number = number;
         link.declaring = false;
         link.again = false;
-        let Some(leader) = link.leader.clone() else {
-            return;
-        };
+        let Some(leader) = link.leader.clone() else { return };
         let services = &self.deps.services;
         let gateway: Remote<ResourceManagerGateway> =
             services.rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
@@ -133,9 +131,7 @@ impl JobMaster {
     /// Tells the ResourceManager what the job needs in all; one call at a time, the newest wins.
     pub(super) fn declare(&mut self, ctx: &mut Context<Self>) {
         let link = &mut self.resource_manager;
-        let Some(connected) = &link.connected else {
-            return;
-        };
+        let Some(connected) = &link.connected else { return };
         if std::mem::replace(&mut link.declaring, true) {
             link.again = true;
             return;

@@ -201,9 +201,7 @@ impl Actor for LeaderElectionActor {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let heartbeat = &self.deps.heartbeat;
         heartbeat.turn_marker(ENDPOINT).tick(ctx, heartbeat.limits().interval);
-        let Some((resign, resigned)) = self.campaign.take() else {
-            return;
-        };
+        let Some((resign, resigned)) = self.campaign.take() else { return };
         let campaign = self.deps.driver.campaign(self.deps.candidate.clone());
         let addr = ctx.address();
         actix::spawn(async move {
@@ -273,9 +271,7 @@ impl LeaderElectionActor {
     }
 
     fn grant(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
-        let Some(contender) = self.contenders.get(&component) else {
-            return;
-        };
+        let Some(contender) = self.contenders.get(&component) else { return };
         tracing::info!(%component, %session, "leadership granted");
         self.deps.probe.note(Fact::LeadershipGranted { component, session });
         if !self.deps.mutation.keeps(Rule::PublishAfterAnswer) {
@@ -291,9 +287,7 @@ impl LeaderElectionActor {
     }
 
     fn revoke(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
-        let Some(contender) = self.contenders.get(&component) else {
-            return;
-        };
+        let Some(contender) = self.contenders.get(&component) else { return };
         tracing::info!(%component, %session, "leadership revoked");
         self.deps.probe.note(Fact::LeadershipRevoked { component, session });
         let revoked = contender.tell.0.clone().send(Leadership::Revoked(session));

@@ -219,9 +219,7 @@ impl ProgramHosts {
     /// Ends a job's host; the future resolves when it has ended.
     pub(super) fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
         self.places.ending(job);
-        let Some(entry) = self.hosts.get_mut(&job) else {
-            return Box::pin(async {});
-        };
+        let Some(entry) = self.hosts.get_mut(&job) else { return Box::pin(async {}) };
         let exit = entry.exit.subscribe();
         match &mut entry.state {
             State::Launching { .. } => {

@@ -381,9 +381,7 @@ impl ProgramHosts {
 
     /// Forgets a host that has ended.
     fn host_gone(&mut self, job: JobId, number: u64, cause: ExitCause, ctx: &mut Context<Self>) {
-        let Some(entry) = self.current(job, number) else {
-            return;
-        };
+        let Some(entry) = self.current(job, number) else { return };
         let _entered = entry.trace.enter();
         let released = matches!(entry.state, State::Up { ending: true, .. });
         if released {

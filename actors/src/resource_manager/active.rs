@@ -64,9 +64,7 @@ impl ResourceManagerActor {
     /// Passes a command on to the driver. Returns the event that the driver would have reported if the command cannot
     /// reach it.
     pub(super) fn obey_driver(&self, command: Command) -> Option<DriverEvent> {
-        let Mode::Active { driver, .. } = &self.deps.mode else {
-            return None;
-        };
+        let Mode::Active { driver, .. } = &self.deps.mode else { return None };
         match command {
             Command::RequestWorker { request, spec } => return self.request_worker(request, spec),
             Command::CancelRequest { request } => driver.cancel(request),
@@ -83,9 +81,7 @@ impl ResourceManagerActor {
     }
 
     fn request_worker(&self, request: u64, spec: WorkerResourceSpec) -> Option<DriverEvent> {
-        let Mode::Active { driver, .. } = &self.deps.mode else {
-            return None;
-        };
+        let Mode::Active { driver, .. } = &self.deps.mode else { return None };
         match task_manager_memory_for(&self.deps.services.options, &spec) {
             Ok(memory) => {
                 let (session, slots) = (self.fence.session(), spec.slots);

@@ -354,9 +354,7 @@ impl ResourceManagerActor {
     /// Ends the connection of a JobMaster and drops its declaration: the next JobMaster declares
     /// anew.
     fn close_job(&mut self, job_id: JobId, reason: &str) {
-        let Some(job) = self.jobs.remove(&job_id) else {
-            return;
-        };
+        let Some(job) = self.jobs.remove(&job_id) else { return };
         tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
         if let Some(mut declared) = job.declared {
             declared.requirements.clear();

@@ -266,9 +266,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
     fn handle(&mut self, ask: Ask<CancelTasks>, ctx: &mut Self::Context) -> Answer<CancelTasks> {
         let _entered = ask.caller.trace.enter();
         let CancelTasks { job_id, attempts } = ask.body;
-        let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else {
-            return Ok(());
-        };
+        let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else { return Ok(()) };
         match self.core.cancel(job_id, JobMasterId::from_session(by), &attempts) {
             Ok(commands) => {
                 self.note_obeyed::<CancelTasks>(Component::JobMaster(job_id), by);
@@ -368,9 +366,7 @@ impl Handler<Ask<RequestLogs>> for TaskExecutor {
     type Result = ResponseFuture<Answer<RequestLogs>>;
 
     fn handle(&mut self, _: Ask<RequestLogs>, _: &mut Self::Context) -> Self::Result {
-        let Some(folder) = self.deps.logs.clone() else {
-            return Box::pin(ready(Ok(Vec::new())));
-        };
+        let Some(folder) = self.deps.logs.clone() else { return Box::pin(ready(Ok(Vec::new()))) };
         Box::pin(folder.list())
     }
 }
