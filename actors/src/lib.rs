@@ -19,6 +19,7 @@ pub mod services;
 pub mod slot_manager;
 pub mod stores;
 pub mod task_executor;
+mod turns;
 
 #[cfg(test)]
 mod job_testing;

@@ -3,7 +3,7 @@
 
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
-use crate::services::{FatalErrorHandler, HeartbeatHandle, ProcessServices};
+use crate::services::{FatalErrorHandler, HeartbeatHandle, ProcessServices, TurnMarker};
 use actix::Actor;
 use control::mutation::Mutation;
 use gateways::heartbeat::Party;
@@ -64,6 +64,19 @@ pub(crate) struct TestProcess {
 }
 
 impl TestProcess {
+    /// Returns the marker of an actor that takes turns.
+    pub(crate) fn lively(&self) -> TurnMarker {
+        let marker = self.services.turn_marker("lively");
+        let ticking = marker.clone();
+        actix::spawn(async move {
+            loop {
+                ticking.mark();
+                seconds(1).await;
+            }
+        });
+        marker
+    }
+
     pub(crate) async fn start(options: &[(&str, &str)]) -> Self {
         Self::start_with(options, Mutation::None).await
     }

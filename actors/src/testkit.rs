@@ -7,7 +7,7 @@ use crate::services::{ProcessServices, Running};
 use crate::testing::{Facts, TestProcess};
 use actix::{Actor, Addr, Context, Handler, ResponseFuture};
 use gateways::leader_election::LeaderInformation;
-use gateways::{Answer, Ask, Call, EndpointAddress, EndpointBuilder, Gateway, Registration};
+use gateways::{Answer, Ask, Call, Endpoint, EndpointAddress, Gateway, Registration};
 use model::{Fence, LeaderSession, ResourceId};
 use std::any::Any;
 use std::time::Duration;
@@ -36,12 +36,11 @@ impl World {
         &self,
         name: &str,
         fence: G::Fence,
-        calls: impl FnOnce(EndpointBuilder<Double>) -> EndpointBuilder<Double>,
+        endpoint: fn(Addr<Double>) -> Endpoint<G>,
     ) -> Script {
         let (seen, queue) = mpsc::unbounded_channel();
         let actor = Double { seen }.start();
-        let endpoint = calls(EndpointBuilder::new(actor.clone())).build::<G>();
-        let registration = self.services.rpc.serve(name, fence, endpoint);
+        let registration = self.services.rpc.serve(name, fence, endpoint(actor.clone()));
         let address = self.services.rpc.address_of(name);
         Script {
             address,

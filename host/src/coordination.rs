@@ -303,9 +303,7 @@ impl Side {
             self.end(|_| true);
             self.built = Some(program::rebuild(&self.program, graph, start.embedded)?);
         }
-        let Some(built) = &self.built else {
-            return Ok(Vec::new());
-        };
+        let Some(built) = &self.built else { return Ok(Vec::new()) };
         let mut restore: BTreeMap<_, _> = start.restore.into_iter().collect();
         let mut options = start.options;
         options.extend(graph.options.iter().map(|(key, value)| (key.clone(), value.clone())));

@@ -17,6 +17,20 @@ use std::{
 const TEXT: &str =
     "to be or not to be\nthat is the question\nwhether tis nobler in the mind to suffer\n";
 
+/// Returns a cluster with a host for coordinators.
+async fn coordinators_host() -> (Cluster, Host) {
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&programs::entry()).await;
+    (cluster, coordinators)
+}
+
+/// Returns a cluster with a host for coordinators, and one that is started with these options for tasks.
+async fn hosts(options: &[(&str, &str)]) -> (Cluster, Host, Host) {
+    let (mut cluster, coordinators) = coordinators_host().await;
+    let worker = cluster.worker(&programs::entry(), options).await;
+    (cluster, coordinators, worker)
+}
+
 fn counted(text: &str) -> BTreeSet<String> {
     let mut counts = BTreeMap::new();
     for word in text.split_ascii_whitespace() {
@@ -27,10 +41,7 @@ fn counted(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn words_are_counted_from_build_to_collected_result() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let text = text(cluster.tmp.path(), "text", &TEXT.repeat(200));
     let graph = cluster.build(&coordinators, 3, &["words", &text]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
@@ -43,24 +54,19 @@ async fn words_are_counted_from_build_to_collected_result() {
     }
     let records: u64 = cluster.seen.iter().map(|u| u.io.records_in).max().unwrap_or(0);
     assert!(records > 0, "counts are told");
-    soon("the end", coordinators.gateway.ask(JobEnded { finished: true })).await.unwrap();
-    assert_eq!(collected(&coordinators, &graph).await, counted(&TEXT.repeat(200)));
+    assert_eq!(results(&coordinators, &graph).await, counted(&TEXT.repeat(200)));
 }
 
 #[tokio::test]
 async fn two_hosts_exchange_records_over_their_data_ports() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
     let serialised = [("exchange.force-serialization", "true")];
-    let (a, b) =
-        (cluster.worker(&program, &serialised).await, cluster.worker(&program, &serialised).await);
+    let (mut cluster, coordinators, a) = hosts(&serialised).await;
+    let b = cluster.worker(&programs::entry(), &serialised).await;
     assert_ne!(a.data_address, b.data_address);
     let graph = cluster.build(&coordinators, 4, &["shuffle", "100000"]).await;
     let attempts = deploy(&graph, &[&a, &b], 0).await;
     cluster.all(S::Finished, attempts.len()).await;
-    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
-    let lines = collected(&coordinators, &graph).await;
+    let lines = results(&coordinators, &graph).await;
     assert_eq!(lines.len(), 97);
     let total: u64 =
         lines.iter().map(|l| l.split_once('\t').unwrap().1.parse::<u64>().unwrap()).sum();
@@ -69,16 +75,12 @@ async fn two_hosts_exchange_records_over_their_data_ports() {
 
 /// The capacities of texts behind an edge, where the cluster and the job set `exchange.force-serialization`; "" for a job that does not.
 async fn capacities(of_cluster: &str, of_job: &str) -> BTreeSet<String> {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
     let options = [("exchange.force-serialization", of_cluster)];
-    let worker = cluster.worker(&program, &options).await;
+    let (mut cluster, coordinators, worker) = hosts(&options).await;
     let graph = cluster.build(&coordinators, 1, &["capacities", of_job]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     cluster.all(S::Finished, attempts.len()).await;
-    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
-    collected(&coordinators, &graph).await
+    results(&coordinators, &graph).await
 }
 
 #[tokio::test]
@@ -91,7 +93,6 @@ async fn the_cluster_s_choice_to_serialise_inside_a_process_is_read_like_that_of
 
 #[tokio::test]
 async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process() {
-    let program = programs::entry();
     for (of_cluster, of_job, capacity) in [
         ("false", "true", "3"),
         ("true", "false", "4096"),
@@ -101,9 +102,7 @@ async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process()
         let lines = capacities(of_cluster, of_job).await;
         assert_eq!(lines, [capacity.to_owned()].into(), "{of_cluster} {of_job}");
     }
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators, 1, &["capacities", "maybe"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     cluster.all(S::Failed, attempts.len()).await;
@@ -114,24 +113,17 @@ async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process()
 
 #[tokio::test]
 async fn subtasks_know_the_devices_of_their_slots() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators, 2, &["devices"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     cluster.all(S::Finished, attempts.len()).await;
-    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
-    let lines = collected(&coordinators, &graph).await;
+    let lines = results(&coordinators, &graph).await;
     assert_eq!(lines, ["0..2", "2..4"].map(str::to_owned).into());
 }
 
 #[tokio::test]
 async fn a_job_without_end_is_cancelled_quickly_and_its_slot_can_be_released() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators, 2, &["forever"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     cluster.all(S::Running, attempts.len()).await;
@@ -162,10 +154,7 @@ async fn a_job_without_end_is_cancelled_quickly_and_its_slot_can_be_released() {
 
 #[tokio::test]
 async fn a_panic_of_user_code_fails_its_task_by_name_and_no_other() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators, 1, &["panic"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     let newest =
@@ -187,10 +176,8 @@ async fn a_panic_of_user_code_fails_its_task_by_name_and_no_other() {
 
 #[tokio::test]
 async fn code_that_does_not_return_is_reported_as_fatal_in_process() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[("task.cancellation.timeout", "100 ms")]).await;
+    let patience = [("task.cancellation.timeout", "100 ms")];
+    let (mut cluster, coordinators, worker) = hosts(&patience).await;
     let entered = cluster.tmp.path().join("entered");
     let graph = cluster.build(&coordinators, 1, &["loop", &entered.to_string_lossy()]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
@@ -288,9 +275,7 @@ async fn a_program_names_its_jobs_and_gives_its_help() {
 
 #[tokio::test]
 async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_twice() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
+    let (mut cluster, coordinators) = coordinators_host().await;
     let graph = cluster.build(&coordinators, 1, &["forever"]).await;
     let deployment = |graph_sent: bool, job_id, from, attempt| DeployToHost {
         deployment: DeployTasks {
@@ -309,10 +294,10 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
         },
         devices: Default::default(),
     };
-    let (_, idle) = cluster.in_process(&program).await;
+    let (_, idle) = cluster.in_process(&programs::entry()).await;
     let refused = idle.gateway.ask(deployment(true, JOB, 1, 0)).await;
     assert!(matches!(refused, Err(CallError::Refused(DeployError::Host(_)))), "not started");
-    let worker = cluster.worker(&program, &[]).await;
+    let worker = cluster.worker(&programs::entry(), &[]).await;
     let ask = |d| worker.gateway.ask(d);
     let other_job = ask(deployment(true, model::JobId(9), 1, 0)).await;
     assert!(matches!(other_job, Err(CallError::Refused(DeployError::Host(_)))));
@@ -335,10 +320,7 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
 
 #[tokio::test]
 async fn reports_are_repeated_until_the_parent_has_them() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     cluster.deaf.store(1, Ordering::SeqCst);
     let graph = cluster.build(&coordinators, 1, &["shuffle", "10"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
@@ -353,16 +335,14 @@ async fn reports_are_repeated_until_the_parent_has_them() {
 
 #[tokio::test]
 async fn coordinators_are_started_anew_and_stale_callers_are_told() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
+    let (mut cluster, coordinators) = coordinators_host().await;
     let early = HandleCoordinationRequest { operator: model::OperatorId(1), request: Vec::new() };
     let early = coordinators.gateway.ask(early).await;
     assert!(matches!(
         early,
         Err(CallError::Refused(gateways::job_master::CoordinationError::Unavailable(_)))
     ));
-    let worker = cluster.worker(&program, &[]).await;
+    let worker = cluster.worker(&programs::entry(), &[]).await;
     let text = text(cluster.tmp.path(), "text", TEXT);
     let graph = cluster.build(&coordinators, 2, &["words", &text]).await;
     let first = deploy(&graph, &[&worker], 0).await;
@@ -376,8 +356,7 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
             second.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Finished))
         })
         .await;
-    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
-    assert_eq!(collected(&coordinators, &graph).await, counted(TEXT));
+    assert_eq!(results(&coordinators, &graph).await, counted(TEXT));
     let unknown = HandleCoordinationRequest { operator: model::OperatorId(1), request: Vec::new() };
     let unknown = coordinators.gateway.ask(unknown).await;
     assert!(matches!(
@@ -388,9 +367,7 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
 
 #[tokio::test]
 async fn a_start_replaces_the_coordinators_of_its_operators_and_those_of_other_job_masters() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
+    let (mut cluster, coordinators) = coordinators_host().await;
     let text = text(cluster.tmp.path(), "text", TEXT);
     let graph = cluster.build(&coordinators, 2, &["words", &text]).await;
     let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
@@ -415,9 +392,7 @@ async fn a_start_replaces_the_coordinators_of_its_operators_and_those_of_other_j
 
 #[tokio::test]
 async fn a_coordinator_that_is_slow_to_start_holds_up_no_other_one() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
+    let (cluster, coordinators) = coordinators_host().await;
     let text = text(cluster.tmp.path(), "text", TEXT);
     let gateway = &coordinators.gateway;
     let graph = Arc::new(coordinators.build(2, &["held", &text]).await.unwrap());
@@ -449,10 +424,8 @@ async fn a_coordinator_that_is_slow_to_start_holds_up_no_other_one() {
 
 #[tokio::test]
 async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let (started, worker) = cluster.in_process(&program).await;
+    let (mut cluster, coordinators) = coordinators_host().await;
+    let (started, worker) = cluster.in_process(&programs::entry()).await;
     let start = cluster.start_host(&[]);
     let data_address = worker.gateway.ask(start.clone()).await.unwrap().data_address;
     let mut bigger = start;
@@ -471,10 +444,7 @@ async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
 
 #[tokio::test]
 async fn counts_of_running_tasks_are_told_again() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators, 1, &["forever"]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
     let counted = cluster
@@ -487,10 +457,7 @@ async fn counts_of_running_tasks_are_told_again() {
 
 #[tokio::test]
 async fn a_hundred_and_twenty_eight_times_two_tasks_are_deployed_in_no_time() {
-    let program = programs::entry();
-    let mut cluster = Cluster::start().await;
-    let (_, coordinators) = cluster.in_process(&program).await;
-    let worker = cluster.worker(&program, &[]).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     // All-to-all: 16,384 channels in this process.
     let graph =
         cluster.build(&coordinators, 128, &["words", &text(cluster.tmp.path(), "t", "")]).await;

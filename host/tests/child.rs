@@ -144,6 +144,15 @@ async fn launch(cluster: &Cluster) -> Child {
     Child { launched, host, pid, logs }
 }
 
+/// Returns a cluster with a host for coordinators, and one that is started with these options for tasks.
+async fn hosts(options: &[(&str, &str)]) -> (Cluster, Child, Child) {
+    let cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(options)).await;
+    (cluster, coordinators, worker)
+}
+
 impl Child {
     async fn start(&mut self, start: StartHost) {
         let started = soon("the host to start", self.host.gateway.ask(start)).await.unwrap();
@@ -176,16 +185,12 @@ async fn words_are_counted_by_three_processes() {
     let graph = cluster.build(&coordinators.host, 4, &["words", &text]).await;
     let attempts = deploy(&graph, &[&a.host, &b.host], 0).await;
     cluster.all(S::Finished, attempts.len()).await;
-    coordinators.host.gateway.ask(JobEnded { finished: true }).await.unwrap();
-    let lines: Vec<String> = collected(&coordinators.host, &graph).await.into_iter().collect();
+    let lines: Vec<String> = results(&coordinators.host, &graph).await.into_iter().collect();
     assert_eq!(lines, ["a\t3000", "b\t2000", "c\t1000"]);
 }
 
 async fn a_killed_host_is_noticed_at_once() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators.host, 2, &["forever"]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
     cluster.all(S::Running, attempts.len()).await;
@@ -203,10 +208,7 @@ async fn a_killed_host_is_noticed_at_once() {
 }
 
 async fn a_host_is_killed_with_what_it_has_started() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let pid_file = cluster.tmp.path().join("grandchild");
     let path = pid_file.display().to_string();
     let graph = cluster.build(&coordinators.host, 1, &["starts-a-process", &path]).await;
@@ -269,10 +271,8 @@ async fn a_silent_parent_ends_the_host_and_a_living_one_does_not() {
 }
 
 async fn code_that_does_not_return_costs_its_own_process_only() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[("task.cancellation.timeout", "200ms")])).await;
+    let (mut cluster, coordinators, worker) =
+        hosts(&[("task.cancellation.timeout", "200ms")]).await;
     let entered = cluster.tmp.path().join("entered");
     let graph = cluster.build(&coordinators.host, 1, &["loop", &entered.to_string_lossy()]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
@@ -287,10 +287,7 @@ async fn code_that_does_not_return_costs_its_own_process_only() {
 }
 
 async fn a_slow_function_is_cancelled_behind_the_record_at_work() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let begun = cluster.tmp.path().join("begun");
     let graph = cluster.build(&coordinators.host, 1, &["slow", &begun.to_string_lossy()]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
@@ -309,10 +306,7 @@ async fn a_slow_function_is_cancelled_behind_the_record_at_work() {
 }
 
 async fn a_stalled_consumer_holds_no_more_than_the_network_memory() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let before = resident_kib(worker.pid);
     let stalled = cluster.tmp.path().join("stalled");
     std::fs::write(&stalled, "").unwrap();
@@ -347,10 +341,7 @@ fn resident_kib(pid: u32) -> u64 {
 }
 
 async fn a_host_that_is_told_to_end_ends_well() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators.host, 2, &["forever"]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
     cluster.all(S::Running, attempts.len()).await;
@@ -396,10 +387,7 @@ async fn a_stack_overflow_at_the_start_is_told_by_its_signal() {
 }
 
 async fn a_stack_overflow_of_a_task_is_told_with_its_name() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators.host, 1, &["overflow"]).await;
     deploy(&graph, &[&worker.host], 0).await;
     let stderr = worker.logs.join("err");
@@ -578,10 +566,7 @@ async fn no_record_crosses_the_wire_in_clear_with_tls() {
 }
 
 async fn a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process() {
-    let mut cluster = Cluster::start().await;
-    let coordinators = launch(&cluster).await;
-    let mut worker = launch(&cluster).await;
-    worker.start(cluster.start_host(&[])).await;
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
     let graph = cluster.build(&coordinators.host, 1, &["panic"]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
     let newest =

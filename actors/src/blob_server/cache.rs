@@ -51,9 +51,7 @@ impl BlobFetchError {
     /// [`BlobCache::of_server`] lacks the blob. The cache computes the
     /// hash of what arrived, so content that is wrong at each try was wrong at the server.
     pub fn is_gone(&self) -> bool {
-        let Self::Failed { cause, .. } = self else {
-            return false;
-        };
+        let Self::Failed { cause, .. } = self else { return false };
         matches!(
             cause,
             BlobClientError::Server(BlobError::NotFound(_) | BlobError::WrongHash { .. })
@@ -268,9 +266,7 @@ impl BlobCache {
 
     fn release(&self, key: &BlobKey) {
         let mut state = self.lock();
-        let Some(used) = state.uses.get_mut(key) else {
-            return;
-        };
+        let Some(used) = state.uses.get_mut(key) else { return };
         used.leases = used.leases.saturating_sub(1);
         used.unused_since = self.0.platform.now();
         if used.leases == 0 && key.kind == BlobKind::Transient && self.0.rpc.is_some() {

@@ -162,9 +162,7 @@ async fn whole(
     job: Option<JobId>,
     hash: ContentHash,
 ) -> Result<Option<BlobKey>, BlobStoreError> {
-    let Some(key) = store.find(job, hash).await? else {
-        return Ok(None);
-    };
+    let Some(key) = store.find(job, hash).await? else { return Ok(None) };
     match store.path(&key).await {
         Ok(_) => Ok(Some(key)),
         Err(BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. }) => Ok(None),

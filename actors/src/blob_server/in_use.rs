@@ -46,9 +46,7 @@ struct Known {
 
 impl Known {
     fn keeps(&self, key: &BlobKey, now: Duration) -> bool {
-        let Some(needed) = &self.needed else {
-            return true;
-        };
+        let Some(needed) = &self.needed else { return true };
         match key.job {
             None => self.keeps_program(key.hash) || self.expects(key.hash, now),
             Some(job) => needed.jobs.contains(&job),

@@ -366,7 +366,7 @@ impl Cached {
     fn scripted(&self, name: &str) -> Script {
         let world = &self.server.world;
         let session = world.services.session;
-        let script = world.double::<BlobServerGateway>(name, session, |e| e.answers::<ReadBlob>());
+        let script = world.double(name, session, BlobServerGateway::endpoint);
         self.cache.set_server(script.address.clone(), session);
         script
     }

@@ -3,7 +3,8 @@
 use super::ClusterEnd;
 use super::ended::summary_of;
 use super::leader::Dispatcher;
-use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use crate::turns::spawn_then;
+use actix::{Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
 use gateways::dispatcher::{
@@ -40,16 +41,13 @@ impl Handler<Ask<CancelJob>> for Dispatcher {
     fn handle(&mut self, ask: Ask<CancelJob>, _: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
-        match self.asked(job) {
-            Some(asked) => {
-                let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.ask(Cancel {}, deadline).await })
+        let (asked, ended) = (self.asked(job), self.ended_result(job));
+        Box::pin(async move {
+            match asked {
+                Some(asked) => asked.ask(Cancel {}, ask.caller.deadline).await,
+                None => Err(JobError::Terminated { job, status: ended?.status }),
             }
-            None => {
-                let ended = self.ended_result(job);
-                Box::pin(async move { Err(JobError::Terminated { job, status: ended?.status }) })
-            }
-        }
+        })
     }
 }
 
@@ -59,19 +57,15 @@ impl Handler<Ask<RequestJobStatus>> for Dispatcher {
     fn handle(&mut self, ask: Ask<RequestJobStatus>, _: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
-        match self.asked(job) {
-            Some(asked) => {
-                let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.status(deadline).await })
+        let (asked, ended) = (self.asked(job), self.ended_result(job));
+        let is_being_stored = self.persisting.contains_key(&job);
+        Box::pin(async move {
+            match asked {
+                Some(asked) => asked.status(ask.caller.deadline).await,
+                None if is_being_stored => Ok(JobStatus::Initializing),
+                None => ended.map(|result| result.status),
             }
-            None if self.persisting.contains_key(&job) => {
-                Box::pin(async { Ok(JobStatus::Initializing) })
-            }
-            None => {
-                let ended = self.ended_result(job);
-                Box::pin(async move { ended.map(|result| result.status) })
-            }
-        }
+        })
     }
 }
 
@@ -82,16 +76,14 @@ impl Handler<Ask<RequestJobResult>> for Dispatcher {
         let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
         let wait = Duration::from_millis(ask.body.wait_ms).min(RESULT_WAIT_MAX);
-        match self.asked(job) {
-            Some(asked) => {
-                let platform = self.deps.services.platform.clone();
-                Box::pin(async move { Ok(asked.result(wait, || platform.unix_millis()).await) })
+        let (asked, ended) = (self.asked(job), self.ended_result(job));
+        let platform = self.deps.services.platform.clone();
+        Box::pin(async move {
+            match asked {
+                Some(asked) => Ok(asked.result(wait, || platform.unix_millis()).await),
+                None => ended,
             }
-            None => {
-                let ended = self.ended_result(job);
-                Box::pin(async move { ended })
-            }
-        }
+        })
     }
 }
 
@@ -101,13 +93,13 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
     fn handle(&mut self, ask: Ask<RequestJobDetails>, _: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
-        match self.asked(job) {
-            Some(asked) => {
-                let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.details(deadline).await })
+        let (asked, ended) = (self.asked(job), self.ended_details(job));
+        Box::pin(async move {
+            match asked {
+                Some(asked) => asked.details(ask.caller.deadline).await,
+                None => ended.await,
             }
-            None => self.ended_details(job),
-        }
+        })
     }
 }
 
@@ -117,16 +109,13 @@ impl Handler<Ask<RequestJobCheckpoints>> for Dispatcher {
     fn handle(&mut self, ask: Ask<RequestJobCheckpoints>, _: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         let job = ask.body.job_id;
-        match self.asked(job) {
-            Some(asked) => {
-                let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.checkpoints(deadline).await })
+        let (asked, ended) = (self.asked(job), self.ended_details(job));
+        Box::pin(async move {
+            match asked {
+                Some(asked) => asked.checkpoints(ask.caller.deadline).await,
+                None => Ok((*ended.await?.checkpoints).clone()),
             }
-            None => {
-                let details = self.ended_details(job);
-                Box::pin(async move { Ok((*details.await?.checkpoints).clone()) })
-            }
-        }
+        })
     }
 }
 
@@ -215,17 +204,12 @@ impl Dispatcher {
 impl Handler<Ask<ShutDownCluster>> for Dispatcher {
     type Result = Answer<ShutDownCluster>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ShutDownCluster>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ShutDownCluster> {
+    fn handle(&mut self, ask: Ask<ShutDownCluster>, ctx: &mut Context<Self>) -> Self::Result {
         let _entered = ask.caller.trace.enter();
         tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
         self.table.close();
         let running = self.all_asked();
-        let addr = ctx.address();
-        actix::spawn(async move {
+        let ended = async move {
             let deadline = Deadline::after(CANCEL_WITHIN);
             let cancelled = running.iter().map(|asked| async {
                 if asked.ask(Cancel {}, deadline).await.is_ok() {
@@ -233,20 +217,15 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
                 }
             });
             join_all(cancelled).await;
-            let _ = addr.send(AllCancelled).await;
-        });
+        };
+        spawn_then(ctx, ended, |actor, (), _| actor.jobs_ended());
         Ok(())
     }
 }
 
-/// The cluster's jobs have ended, or did not end in time.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct AllCancelled;
-
-impl Handler<AllCancelled> for Dispatcher {
-    type Result = ();
-    fn handle(&mut self, _: AllCancelled, _: &mut Context<Self>) {
+impl Dispatcher {
+    /// Ends the cluster, whose jobs have ended or did not end in time.
+    fn jobs_ended(&self) {
         let dismiss = |end: &mut Option<ClusterEnd>| match end {
             Some(end) => !std::mem::replace(&mut end.dismissed, true),
             None => false,

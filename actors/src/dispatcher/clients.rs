@@ -71,11 +71,7 @@ impl Dispatcher {
 impl Handler<Ask<ClientHeartbeat>> for Dispatcher {
     type Result = Answer<ClientHeartbeat>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ClientHeartbeat>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ClientHeartbeat> {
+    fn handle(&mut self, ask: Ask<ClientHeartbeat>, ctx: &mut Context<Self>) -> Self::Result {
         let ClientHeartbeat { job_id, timeout_ms } = ask.body;
         if self.table.phase(job_id).is_none() {
             let status = self.ended_result(job_id)?.status;

@@ -2,7 +2,8 @@
 //! store. A job's objects are deleted only after its log says that it is removed (`storage::jobs::JobLogs`).
 
 use super::leader::Dispatcher;
-use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use crate::turns::spawn_then;
+use actix::{Context, ResponseFuture};
 use control::dispatcher::{EndedJob, JobPhase};
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::JobDetails;
@@ -152,33 +153,18 @@ impl Dispatcher {
             .find_map(|job| Some((job, self.ended.get(&job)?.log_end)));
         let Some((job, log_end)) = next else { return };
         self.deleting = true;
-        let (logs, details, addr) = (self.logs.clone(), self.details.clone(), ctx.address());
+        let (logs, details) = (self.logs.clone(), self.details.clone());
         let removed = logs.clone().append(log_end, JobFact::Removed, self.writer.clone());
-        actix::spawn(async move {
-            let outcome = async {
-                let log = [removed.await?.log];
-                details.delete_job(job, &log).await?;
-                logs.delete(job, &log).await
-            };
-            let forgotten = Forgotten { job, outcome: outcome.await };
-            let _ = addr.send(forgotten).await;
-        });
+        let deleted = async move {
+            let log = [removed.await?.log];
+            details.delete_job(job, &log).await?;
+            logs.delete(job, &log).await
+        };
+        spawn_then(ctx, deleted, move |actor, outcome, ctx| actor.deleted(job, outcome, ctx));
     }
-}
 
-/// The outcome of deleting an ended job's objects.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Forgotten {
-    job: JobId,
-    outcome: Result<(), AppendError>,
-}
-
-impl Handler<Forgotten> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, forgotten: Forgotten, ctx: &mut Context<Self>) {
-        let Forgotten { job, outcome } = forgotten;
+    /// Forgets an ended job whose stored objects are deleted, and goes on with the next one.
+    fn deleted(&mut self, job: JobId, outcome: Result<(), AppendError>, ctx: &mut Context<Self>) {
         self.deleting = false;
         match outcome {
             Err(AppendError::Store(error)) => {

@@ -3,7 +3,8 @@
 
 use super::ended::{Ended, ended_job, entry_of};
 use super::leader::{DETAILS_BYTES_MAX, Dispatcher};
-use actix::{AsyncContext, Context, Handler};
+use crate::turns::spawn_then;
+use actix::{AsyncContext as _, Context};
 use control::dispatcher::EndStep;
 use gateways::blob_server::DeleteJobBlobs;
 use gateways::job_master::JobDetails;
@@ -20,25 +21,6 @@ const COLLECT_FOR: Duration = Duration::from_secs(60);
 /// Maximum number of hosts that are kept for that.
 const COLLECT_HOSTS_MAX: usize = 16;
 
-/// A job has reached a terminal state.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-pub(super) struct JobEnded {
-    pub(super) job: JobId,
-    pub(super) details: Box<JobDetails>,
-}
-
-impl Handler<JobEnded> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, JobEnded { job, details }: JobEnded, ctx: &mut Context<Self>) {
-        if let Some(known) = self.jobs.get(&job) {
-            let log = known.log.clone();
-            self.job_ended(details, log, ctx);
-        }
-    }
-}
-
 /// An ended job whose end steps are being done.
 pub(super) struct Ending {
     details: Box<JobDetails>,
@@ -47,6 +29,19 @@ pub(super) struct Ending {
 }
 
 impl Dispatcher {
+    /// Begins the end steps of a job whose runner has reported that it is in a terminal state.
+    pub(super) fn runner_ended(
+        &mut self,
+        job: JobId,
+        details: Box<JobDetails>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(known) = self.jobs.get(&job) {
+            let log = known.log.clone();
+            self.job_ended(details, log, ctx);
+        }
+    }
+
     /// Begins the end steps of a job that has reached a terminal state. Does nothing if the job is not running.
     pub(super) fn job_ended(
         &mut self,
@@ -105,25 +100,21 @@ impl Dispatcher {
                 ),
             }),
         });
-        let (details, addr) = (self.details.clone(), ctx.address());
-        actix::spawn(async move {
-            let outcome = async {
-                let (bytes, size) = encoded?;
-                details.put(name.clone(), bytes).await.map(|()| (name, size))
-            };
-            let stored = DetailsStored { job, outcome: outcome.await };
-            let _ = addr.send(stored).await;
-        });
+        let details = self.details.clone();
+        let stored = async move {
+            let (bytes, size) = encoded?;
+            details.put(name.clone(), bytes).await.map(|()| (name, size))
+        };
+        spawn_then(ctx, stored, move |actor, outcome, ctx| actor.details_stored(job, outcome, ctx));
     }
 
     fn record_result(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let Some(ending) = self.endings.get(&job) else { return };
         let fact = JobFact::Result(Box::new(ending.entry.clone()));
-        let (log, addr) = (ending.log.clone(), ctx.address());
-        actix::spawn(async move {
-            let outcome = log.append_last(fact).await;
-            let recorded = ResultRecorded { job, outcome };
-            let _ = addr.send(recorded).await;
+        let log = ending.log.clone();
+        let recorded = async move { log.append_last(fact).await };
+        spawn_then(ctx, recorded, move |actor, outcome, ctx| {
+            actor.result_recorded(job, outcome, ctx);
         });
     }
 
@@ -190,20 +181,14 @@ impl Dispatcher {
             self.release_host(job, false);
         }
     }
-}
 
-/// The outcome of storing the details of an ended job: the object's name and its size in bytes.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct DetailsStored {
-    job: JobId,
-    outcome: Result<(String, u64), StoreError>,
-}
-
-impl Handler<DetailsStored> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, DetailsStored { job, outcome }: DetailsStored, ctx: &mut Context<Self>) {
+    /// Goes on after an attempt to store the details of an ended job: the object's name and its size in bytes.
+    fn details_stored(
+        &mut self,
+        job: JobId,
+        outcome: Result<(String, u64), StoreError>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(ending) = self.endings.get_mut(&job) else { return };
         match outcome {
             Ok(object) => ending.entry.details = Some(object),
@@ -212,20 +197,14 @@ impl Handler<DetailsStored> for Dispatcher {
         let next = self.step_done(job);
         self.do_steps(job, next, ctx);
     }
-}
 
-/// The outcome of recording a job's result in its log.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct ResultRecorded {
-    job: JobId,
-    outcome: Result<LogEnd, AppendError>,
-}
-
-impl Handler<ResultRecorded> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, ResultRecorded { job, outcome }: ResultRecorded, ctx: &mut Context<Self>) {
+    /// Goes on after an attempt to record a job's result in its log.
+    fn result_recorded(
+        &mut self,
+        job: JobId,
+        outcome: Result<LogEnd, AppendError>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(ending) = self.endings.get(&job) else { return };
         match outcome {
             Ok(log_end) => {

@@ -6,6 +6,7 @@ use super::{ClusterEnd, ClusterMode, directory, restoring};
 use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
 use crate::program_hosts::program_key;
+use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{Origin, Refusal};
@@ -36,7 +37,9 @@ impl Dispatcher {
                 let (submitted, addr) = (self.submit(*graph, Origin::Own, ctx), ctx.address());
                 actix::spawn(async move {
                     if let Err(error) = submitted.await {
-                        let _ = addr.send(OwnJobRefused { job, error }).await;
+                        let end =
+                            take_step(&addr, move |actor, _| actor.own_job_refused(job, &error));
+                        let _ = end.await;
                     }
                 });
             }
@@ -244,7 +247,9 @@ impl Dispatcher {
         actix::spawn(async move {
             // No end comes if the runner is stopped before.
             if let Ok(details) = ended.await {
-                let _ = addr.send(super::ending::JobEnded { job, details }).await;
+                let ended =
+                    take_step(&addr, move |actor, ctx| actor.runner_ended(job, details, ctx));
+                let _ = ended.await;
             }
         });
     }
@@ -334,21 +339,6 @@ impl Handler<GraphStored> for Dispatcher {
             self.adopt(job, ctx);
         }
         Err(error)
-    }
-}
-
-/// The cluster's own job was refused.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct OwnJobRefused {
-    job: JobId,
-    error: SubmitError,
-}
-
-impl Handler<OwnJobRefused> for Dispatcher {
-    type Result = ();
-    fn handle(&mut self, refused: OwnJobRefused, _: &mut Context<Self>) {
-        self.own_job_refused(refused.job, &refused.error);
     }
 }
 

@@ -7,6 +7,7 @@ use super::{ClusterMode, DispatcherDeps, ENDPOINT};
 use crate::job_manager_runner::JobManagerRunner;
 use crate::probe::Fact;
 use crate::services::{Running, Stop};
+use crate::turns::takes_steps;
 use actix::fut::ActorFutureExt;
 use actix::{
     Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
@@ -186,3 +187,5 @@ impl Handler<Stop> for Dispatcher {
         }))
     }
 }
+
+takes_steps!(Dispatcher);

@@ -2,6 +2,7 @@
 
 use super::jobs::refused;
 use super::leader::{Building, Dispatcher};
+use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
@@ -156,28 +157,20 @@ impl Handler<Built> for Dispatcher {
         let addr = ctx.address();
         Box::pin(async move {
             let outcome = submitted.await;
-            let _ = addr.send(Submitted { job, origin, error: outcome.clone().err(), trace }).await;
+            let error = outcome.clone().err();
+            let known = take_step(&addr, move |actor, _| {
+                let _entered = trace.enter();
+                actor.submitted(job, origin, error);
+            });
+            let _ = known.await;
             outcome
         })
     }
 }
 
-/// The outcome of building and submitting a job whose program was submitted.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Submitted {
-    job: JobId,
-    origin: Origin,
-    error: Option<SubmitError>,
-    trace: TraceContext,
-}
-
-impl Handler<Submitted> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, submitted: Submitted, _: &mut Context<Self>) {
-        let Submitted { job, origin, error, trace } = submitted;
-        let _entered = trace.enter();
+impl Dispatcher {
+    /// Ends the record of a build: the job whose program was submitted is stored now, or there was an error.
+    fn submitted(&mut self, job: JobId, origin: Origin, error: Option<SubmitError>) {
         self.building.remove(&job);
         if let Some(error) = error {
             tracing::warn!(%job, %error, "the program does not run");

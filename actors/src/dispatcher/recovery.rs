@@ -5,7 +5,8 @@
 use super::ended::{Ended, ended_job};
 use super::leader::Dispatcher;
 use crate::stores::retried;
-use actix::{AsyncContext, Context, Handler};
+use crate::turns::take_step;
+use actix::{AsyncContext as _, Context};
 use control::dispatcher::{Found, Recovered};
 use futures::StreamExt as _;
 use gateways::job_master::{FailureRecord, JobDetails};
@@ -26,7 +27,7 @@ const READ_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::
 const PROGRESS_EVERY: usize = 100;
 
 impl Dispatcher {
-    /// Lists the logs of all jobs in the background; [`Listed`] follows.
+    /// Lists the logs of all jobs in the background; [`Dispatcher::listed`] follows.
     pub(super) fn recover(&mut self, ctx: &mut Context<Self>) {
         let (logs, session, addr) = (self.logs.clone(), self.writer.session, ctx.address());
         actix::spawn(async move {
@@ -34,11 +35,11 @@ impl Dispatcher {
                 let logs = logs.clone();
                 async move {
                     let mark = logs.clone().newest_mark(session).await?;
-                    Ok(Listed { jobs: logs.list().await?, mark })
+                    Ok((logs.list().await?, mark))
                 }
             });
-            if let Ok(listed) = listed.await {
-                let _ = addr.send(listed).await;
+            if let Ok((jobs, mark)) = listed.await {
+                let _ = take_step(&addr, move |actor, ctx| actor.listed(&jobs, mark, ctx)).await;
             }
         });
     }
@@ -57,8 +58,9 @@ impl Dispatcher {
             let reads =
                 jobs.into_iter().map(|job| take_over(logs.clone(), job, mark, writer.clone()));
             let mut reads = futures::stream::iter(reads).buffer_unordered(READS_MAX);
-            while let Some(read) = reads.next().await {
-                if addr.send(read).await.is_err() {
+            while let Some((job, outcome)) = reads.next().await {
+                let read = take_step(&addr, move |actor, ctx| actor.log_read(job, outcome, ctx));
+                if read.await.is_err() {
                     return;
                 }
             }
@@ -168,48 +170,33 @@ async fn take_over(
     job: JobId,
     mark: Option<LeaderSession>,
     writer: Writer,
-) -> LogRead {
+) -> (JobId, Result<TakenOver, AppendError>) {
     let what = format!("the log of job {job}");
     let read = || logs.clone().take_over(job, mark, writer.clone());
-    LogRead { job, outcome: read_again(&what, read).await }
+    (job, read_again(&what, read).await)
 }
 
-/// The jobs that have logs, and the newest mark of an earlier leader.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Listed {
-    jobs: Vec<JobId>,
-    mark: Option<LeaderSession>,
-}
-
-impl Handler<Listed> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, Listed { jobs, mark }: Listed, ctx: &mut Context<Self>) {
+impl Dispatcher {
+    /// Recovers the jobs that have logs. `mark` is the newest one of an earlier leader.
+    fn listed(&mut self, jobs: &[JobId], mark: Option<LeaderSession>, ctx: &mut Context<Self>) {
         if self.stopping {
             return;
         }
-        let left = self.table.listed(&jobs);
+        let left = self.table.listed(jobs);
         if self.table.recovery_progress().is_none() {
             return self.recovered_all(ctx);
         }
         tracing::info!(jobs = left.len(), "recovering jobs");
         self.read_logs(left, mark, ctx);
     }
-}
 
-/// The outcome of reading a job's log.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct LogRead {
-    job: JobId,
-    outcome: Result<TakenOver, AppendError>,
-}
-
-impl Handler<LogRead> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, LogRead { job, outcome }: LogRead, ctx: &mut Context<Self>) {
+    /// Takes the job in whose log was read, or leaves it to another leader.
+    fn log_read(
+        &mut self,
+        job: JobId,
+        outcome: Result<TakenOver, AppendError>,
+        ctx: &mut Context<Self>,
+    ) {
         if self.stopping {
             return;
         }
@@ -234,9 +221,7 @@ impl Handler<LogRead> for Dispatcher {
             _ => {}
         }
     }
-}
 
-impl Dispatcher {
     /// Copies the program of a recovered job: an earlier leader may still delete its own copy, because it does not know
     /// of the job or because it removed the program before the job came.
     fn keep_recovered(&self, graph: &JobGraph) {

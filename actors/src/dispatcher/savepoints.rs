@@ -4,6 +4,7 @@ use super::leader::Dispatcher;
 use super::needs::{Need, Needs, answered};
 use super::questions::Asked;
 use crate::stores::s3_settings;
+use crate::turns::spawn_then;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
 use gateways::dispatcher::{
@@ -128,29 +129,15 @@ impl Dispatcher {
         operation: impl Future<Output = Result<String, FailureCause>> + 'static,
         ctx: &mut Context<Self>,
     ) {
-        if !self.operations.begin(key) {
-            return;
+        if self.operations.begin(key) {
+            spawn_then(ctx, operation, move |actor, outcome, _| {
+                actor.operation_ended(key, outcome);
+            });
         }
-        let addr = ctx.address();
-        actix::spawn(async move {
-            let outcome = operation.await;
-            let _ = addr.send(OperationEnded { key, outcome }).await;
-        });
     }
-}
 
-/// An operation has ended.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct OperationEnded {
-    key: OperationKey,
-    outcome: Result<String, FailureCause>,
-}
-
-impl Handler<OperationEnded> for Dispatcher {
-    type Result = ();
-
-    fn handle(&mut self, OperationEnded { key, outcome }: OperationEnded, _: &mut Context<Self>) {
+    /// Records the outcome of an operation.
+    fn operation_ended(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         if let Err(cause) = &outcome {
             // Whoever asked may never ask how it stands: YARN's proxy does not.
             let (job, trigger) = (key.0.map(tracing::field::display), key.1);

@@ -12,6 +12,7 @@ mod tests;
 pub use handle::{HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target, TurnMarker};
 
 use crate::services::{FatalErrorHandler, Running, stops_at_once};
+use crate::turns::{take_step, takes_steps};
 use actix::{Actor, AsyncContext, Context, Handler};
 use control::liveness::Limits;
 use gateways::heartbeat::{Beat, HeartbeatGateway};
@@ -109,7 +110,7 @@ impl Actor for HeartbeatActor {
                     Err(broadcast::error::RecvError::Lagged(_)) => continue,
                     Err(broadcast::error::RecvError::Closed) => return,
                 };
-                if addr.send(PeerSeen(event)).await.is_err() {
+                if take_step(&addr, |actor, _| actor.peer_seen(event)).await.is_err() {
                     return;
                 }
             }
@@ -140,6 +141,14 @@ impl HeartbeatActor {
         }
     }
 
+    /// Takes note of what the fabric has seen of a peer. A suspicion is the fabric's to confirm or to clear.
+    fn peer_seen(&self, event: PeerEvent) {
+        if let PeerEvent::Confirmed { node, cause } = event {
+            let now = self.shared.platform.now();
+            self.shared.lock().confirmed(now, &node, &cause.to_string());
+        }
+    }
+
     /// Returns the time that one beat waits for its answer: less than the time-out, so that a lost
     /// answer alone does not end the pair.
     fn patience(&self) -> Duration {
@@ -167,21 +176,5 @@ impl Handler<Ask<Beat>> for HeartbeatActor {
     }
 }
 
-/// The fabric has seen something of a peer.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct PeerSeen(PeerEvent);
-
-impl Handler<PeerSeen> for HeartbeatActor {
-    type Result = ();
-
-    fn handle(&mut self, PeerSeen(event): PeerSeen, _: &mut Context<Self>) {
-        // A suspicion is the fabric's to confirm or to clear.
-        if let PeerEvent::Confirmed { node, cause } = event {
-            let now = self.shared.platform.now();
-            self.shared.lock().confirmed(now, &node, &cause.to_string());
-        }
-    }
-}
-
 stops_at_once!(HeartbeatActor);
+takes_steps!(HeartbeatActor);

@@ -290,9 +290,7 @@ impl Table {
         looks.sort_unstable();
         let mut due = Vec::new();
         for id in looks {
-            let Some(pair) = self.pairs.get_mut(&id) else {
-                continue;
-            };
+            let Some(pair) = self.pairs.get_mut(&id) else { continue };
             pair.look_at = None;
             pair.tick(self.turned_at, now);
             let beat = pair.due(now, self.limits.interval, rpc);
@@ -305,9 +303,7 @@ impl Table {
 
     /// Sees to it that a pair is looked at in time.
     fn plan(&mut self, id: u64, now: Duration) {
-        let Some(pair) = self.pairs.get_mut(&id) else {
-            return;
-        };
+        let Some(pair) = self.pairs.get_mut(&id) else { return };
         let next = pair.next_look(now, self.limits.interval);
         if let Some(next) = next
             && pair.look_at.is_none_or(|planned| next < planned)
@@ -321,9 +317,7 @@ impl Table {
 
     /// Records the outcome of a pair's beat.
     pub(super) fn settle(&mut self, id: u64, now: Duration, outcome: Outcome) {
-        let Some(pair) = self.pairs.get_mut(&id) else {
-            return;
-        };
+        let Some(pair) = self.pairs.get_mut(&id) else { return };
         pair.in_flight = false;
         match outcome {
             Outcome::Answered(reply) if reply.known => {
@@ -372,9 +366,7 @@ impl Table {
         let Limits { interval, stuck_after, .. } = self.limits;
         let mut worst: Option<(String, Duration)> = None;
         self.turns.retain_mut(|(turns, seen)| {
-            let Some(turns) = turns.upgrade() else {
-                return false;
-            };
+            let Some(turns) = turns.upgrade() else { return false };
             let age = seen.observe(turns.finished.load(Ordering::Relaxed), passed, interval);
             turns.age_ms.store(millis(age), Ordering::Relaxed);
             if age > stuck_after && worst.as_ref().is_none_or(|(_, longest)| age > *longest) {

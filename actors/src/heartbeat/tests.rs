@@ -39,19 +39,6 @@ fn job(allocation: u128) -> BeatPayload {
     BeatPayload::Job { allocations: vec![AllocationId(allocation)], tasks: vec![] }
 }
 
-/// A marker of an actor that takes turns.
-fn lively(process: &TestProcess) -> TurnMarker {
-    let marker = process.services.turn_marker("lively");
-    let ticking = marker.clone();
-    actix::spawn(async move {
-        loop {
-            ticking.mark();
-            seconds(1).await;
-        }
-    });
-    marker
-}
-
 fn target(process: &TestProcess) -> Target {
     let services = &process.services;
     Target {
@@ -65,7 +52,7 @@ fn target(process: &TestProcess) -> Target {
 async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
     let ((to_master, mut at_master), (to_worker, mut at_worker)) = (owner(), owner());
     let watch = heartbeat.watch(master(), target(&process), &marker, to_master);
     let node = process.services.rpc.node().clone();
@@ -97,7 +84,7 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
 async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
     let node = process.services.rpc.node().clone();
     let make_watch = |to| heartbeat.watch(master(), target(&process), &marker, to);
     let make_expect = |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
@@ -127,7 +114,7 @@ async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again()
 async fn a_peer_that_has_forgotten_the_pair_is_lost_at_once() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
     let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
     let _watch = heartbeat.watch(master(), target(&process), &marker, to_master);
     let node = process.services.rpc.node().clone();
@@ -145,7 +132,7 @@ async fn a_peer_that_has_forgotten_the_pair_is_lost_at_once() {
 async fn a_peer_that_never_answers_is_lost_at_the_time_out() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let marker = lively(&process);
+    let marker = process.lively();
     let (to_master, mut at_master) = owner();
     let nowhere = EndpointAddress::new(NodeAddress::new("nowhere:1"), ENDPOINT);
     let target = Target { address: nowhere, ..target(&process) };
@@ -165,7 +152,7 @@ async fn a_peer_that_never_answers_is_lost_at_the_time_out() {
 async fn a_stale_or_future_process_session_is_fenced_and_counts_as_silence() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let marker = lively(&process);
+    let marker = process.lively();
     for other in [0, 2] {
         let ((to_master, mut at_master), (to_worker, _at)) = (owner(), owner());
         let fence = ProcessSession::from_session(session(other));
@@ -183,7 +170,7 @@ async fn a_stale_or_future_process_session_is_fenced_and_counts_as_silence() {
 async fn the_watched_side_is_told_of_silence_and_then_of_the_loss() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let marker = lively(&process);
+    let marker = process.lively();
     let (to_worker, mut at_worker) = owner();
     let node = NodeAddress::new("nowhere:1");
     let heartbeat = &process.services.heartbeat;
@@ -202,7 +189,7 @@ async fn a_stuck_actor_is_lost_for_its_peer_and_ends_its_process() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
     let heartbeat = &process.services.heartbeat;
-    let (well, stuck) = (lively(&process), process.services.turn_marker("task_executor"));
+    let (well, stuck) = (process.lively(), process.services.turn_marker("task_executor"));
     let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
     let _watch = heartbeat.watch(master(), target(&process), &well, to_master);
     let node = process.services.rpc.node().clone();
@@ -249,7 +236,7 @@ impl Handler<HeartbeatReport> for Busy {
 async fn a_loss_reaches_an_owner_whose_mailbox_was_full() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
-    let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+    let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
     let (sender, mut reports) = mpsc::unbounded_channel();
     let busy = Busy(sender).start();
     settle().await;
@@ -278,9 +265,9 @@ async fn a_process_whose_connection_closes_and_is_refused_is_lost_within_a_secon
         (TestProcess::start_at(&net, "jm").await, TestProcess::start_at(&net, "tm").await);
     let (_at_jm, at_tm) = (jm.heartbeats().await, tm.heartbeats().await);
     let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
-    let _watch = jm.services.heartbeat.watch(master(), target(&tm), &lively(&jm), to_master);
+    let _watch = jm.services.heartbeat.watch(master(), target(&tm), &jm.lively(), to_master);
     let node = jm.services.rpc.node().clone();
-    let expect = tm.services.heartbeat.expect(worker(&tm), master(), node, &lively(&tm), to_worker);
+    let expect = tm.services.heartbeat.expect(worker(&tm), master(), node, &tm.lively(), to_worker);
     expect.publish(job(1));
     seconds(3).await;
     assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Payload { .. })));

@@ -210,9 +210,7 @@ struct Retrieved {
 impl StreamHandler<Retrieved> for JobLeaderService {
     fn handle(&mut self, item: Retrieved, ctx: &mut Self::Context) {
         let Retrieved { job, number, leader } = item;
-        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else {
-            return;
-        };
+        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else { return };
         if leader.is_none() && !watched.retrieved {
             return; // The hint is better than nothing.
         }
@@ -231,9 +229,7 @@ impl StreamHandler<Retrieved> for JobLeaderService {
 
 impl JobLeaderService {
     fn lead(&mut self, job: JobId, leader: Option<LeaderInformation>, ctx: &mut Context<Self>) {
-        let Some(watched) = self.jobs.get_mut(&job) else {
-            return;
-        };
+        let Some(watched) = self.jobs.get_mut(&job) else { return };
         let registered = watched.registration.registered();
         let id = leader.as_ref().map(|l| JobMasterId::from_session(l.session));
         watched.leader = leader;
@@ -249,9 +245,7 @@ impl JobLeaderService {
             self.ask(job, id, ctx);
         }
         let now = self.platform.now();
-        let Some(watched) = self.jobs.get_mut(&job) else {
-            return;
-        };
+        let Some(watched) = self.jobs.get_mut(&job) else { return };
         if let Some(timer) = watched.timer.take() {
             ctx.cancel_future(timer);
         }
@@ -269,12 +263,8 @@ impl JobLeaderService {
     }
 
     fn ask(&mut self, job: JobId, id: JobMasterId, ctx: &mut Context<Self>) {
-        let Some(watched) = self.jobs.get(&job) else {
-            return;
-        };
-        let Some(leader) = watched.leader.clone() else {
-            return;
-        };
+        let Some(watched) = self.jobs.get(&job) else { return };
+        let Some(leader) = watched.leader.clone() else { return };
         let (number, instance) = (watched.number, watched.instance);
         let me = &self.introduction;
         let message = RegisterTaskManager {
@@ -304,9 +294,7 @@ impl JobLeaderService {
     ) {
         let now = self.platform.now();
         let id = JobMasterId::from_session(leader.session);
-        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else {
-            return;
-        };
+        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else { return };
         match answer {
             Ok(accepted) => {
                 if watched.registration.accepted(id) {

@@ -52,11 +52,8 @@ impl Setup {
         Self { world, service, told: Cell::new(0), reports, handle }
     }
     fn job_master(&self, n: u64) -> Script {
-        self.world.double::<JobMasterGateway>(
-            &format!("job_master/{n}"),
-            JobMasterId(session(n)),
-            |e| e.answers::<RegisterTaskManager>(),
-        )
+        let (name, fence) = (format!("job_master/{n}"), JobMasterId(session(n)));
+        self.world.double(&name, fence, JobMasterGateway::endpoint)
     }
     async fn watch(&self, hint: Option<LeaderInformation>) {
         let watch = WatchJob { job_id: JOB, hint, instance_id: ME };

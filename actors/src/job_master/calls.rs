@@ -22,11 +22,7 @@ fn not_registered(resource_id: &ResourceId) -> JobMasterError {
 impl Handler<Ask<RegisterTaskManager>> for JobMaster {
     type Result = Answer<RegisterTaskManager>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<RegisterTaskManager>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<RegisterTaskManager> {
+    fn handle(&mut self, ask: Ask<RegisterTaskManager>, ctx: &mut Context<Self>) -> Self::Result {
         self.register(ask.body, ctx)
     }
 }
@@ -50,14 +46,9 @@ impl Handler<Ask<OfferSlots>> for JobMaster {
 impl Handler<Ask<UpdateTaskStates>> for JobMaster {
     type Result = Answer<UpdateTaskStates>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<UpdateTaskStates>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<UpdateTaskStates> {
+    fn handle(&mut self, ask: Ask<UpdateTaskStates>, ctx: &mut Context<Self>) -> Self::Result {
         let UpdateTaskStates { resource_id, instance_id, updates } = ask.body;
-        let now = self.now();
-        let unknown = self.core.update_tasks(now, &resource_id, instance_id, updates);
+        let unknown = self.core.update_tasks(self.now(), &resource_id, instance_id, updates);
         self.turn(ctx);
         unknown.map_err(|_| not_registered(&resource_id))
     }
@@ -73,8 +64,7 @@ impl Handler<Ask<FailSlot>> for JobMaster {
         };
         // The slot's program host may be gone, and another host without the graph may answer at its address.
         link.graph_at = None;
-        let now = self.now();
-        self.core.slot_failed(now, &resource_id, allocation_id, accepted, &cause);
+        self.core.slot_failed(self.now(), &resource_id, allocation_id, accepted, &cause);
         self.turn(ctx);
         Ok(())
     }
@@ -83,11 +73,7 @@ impl Handler<Ask<FailSlot>> for JobMaster {
 impl Handler<Ask<DisconnectTaskManager>> for JobMaster {
     type Result = Answer<DisconnectTaskManager>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<DisconnectTaskManager>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<DisconnectTaskManager> {
+    fn handle(&mut self, ask: Ask<DisconnectTaskManager>, ctx: &mut Context<Self>) -> Self::Result {
         let DisconnectTaskManager { resource_id, instance_id, cause } = ask.body;
         self.lose_task_manager(&resource_id, instance_id, cause, ctx);
         Ok(())
@@ -117,8 +103,7 @@ impl Handler<Ask<NotifyNotEnoughResources>> for JobMaster {
         ctx: &mut Context<Self>,
     ) -> Answer<NotifyNotEnoughResources> {
         if self.obeys(&ask) {
-            let now = self.now();
-            self.core.not_enough_resources(now, &ask.body.message);
+            self.core.not_enough_resources(self.now(), &ask.body.message);
             self.turn(ctx);
         }
         Ok(())
@@ -130,8 +115,7 @@ impl Handler<Ask<GiveWay>> for JobMaster {
 
     fn handle(&mut self, ask: Ask<GiveWay>, ctx: &mut Context<Self>) -> Answer<GiveWay> {
         if self.obeys(&ask) {
-            let now = self.now();
-            self.core.give_way(now, &ask.body.slots);
+            self.core.give_way(self.now(), &ask.body.slots);
             self.turn(ctx);
         }
         Ok(())
@@ -181,14 +165,9 @@ impl Handler<Ask<CoordinationRequest>> for JobMaster {
 impl Handler<Ask<CoordinatorFailed>> for JobMaster {
     type Result = Answer<CoordinatorFailed>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<CoordinatorFailed>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<CoordinatorFailed> {
+    fn handle(&mut self, ask: Ask<CoordinatorFailed>, ctx: &mut Context<Self>) -> Self::Result {
         let CoordinatorFailed { round, cause } = ask.body;
-        let now = self.now();
-        self.core.coordinator_reported(now, round, cause);
+        self.core.coordinator_reported(self.now(), round, cause);
         self.turn(ctx);
         Ok(())
     }
@@ -199,8 +178,7 @@ impl Handler<Ask<Cancel>> for JobMaster {
 
     fn handle(&mut self, ask: Ask<Cancel>, ctx: &mut Context<Self>) -> Answer<Cancel> {
         let _entered = ask.caller.trace.enter();
-        let now = self.now();
-        self.core.cancel(now);
+        self.core.cancel(self.now());
         self.turn(ctx);
         Ok(())
     }
@@ -242,11 +220,7 @@ impl Handler<Ask<RequestDetails>> for JobMaster {
 impl Handler<Ask<RequestCheckpoints>> for JobMaster {
     type Result = Answer<RequestCheckpoints>;
 
-    fn handle(
-        &mut self,
-        _: Ask<RequestCheckpoints>,
-        _: &mut Context<Self>,
-    ) -> Answer<RequestCheckpoints> {
+    fn handle(&mut self, _: Ask<RequestCheckpoints>, _: &mut Context<Self>) -> Self::Result {
         Ok(self.core.checkpoint_report())
     }
 }

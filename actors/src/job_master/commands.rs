@@ -2,13 +2,14 @@
 
 use super::{JobMaster, coordinators::cause_of_fabric};
 use crate::probe::Fact;
-use actix::{AsyncContext, Context, Handler};
+use crate::turns::spawn_then;
+use actix::{AsyncContext, Context};
 use control::job_master::Command;
 use control::scheduler::{Deployment, ProducerTable};
 use gateways::job_services::JobReachedTerminalState;
 use gateways::task_executor::{CancelTasks, DeployTasks, EdgeProducers, FreeSlot, TaskDeployment};
 use gateways::{CallError, NodeAddress, until_answered};
-use model::{EdgeId, ExecutionAttemptId, FailureCause, JobId, JobStatus, ResourceId};
+use model::{EdgeId, ExecutionAttemptId, FailureCause, JobId, JobStatus};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,11 +162,9 @@ impl JobMaster {
             checkpoint_dir: self.deps.options.get(&conf::checkpointing::DIRECTORY),
             ends_with_checkpoint: self.core.tasks_await_checkpoint(),
         };
-        let (gateway, addr) = (link.gateway.clone(), ctx.address());
-        let data_address = deployment.data_address;
-        actix::spawn(async move {
-            let answer = gateway.ask_within(message, DEPLOY_WITHIN).await;
-            let answer = match answer {
+        let (gateway, data_address) = (link.gateway.clone(), deployment.data_address);
+        let answered = async move {
+            match gateway.ask_within(message, DEPLOY_WITHIN).await {
                 Ok(refused) => Ok(refused
                     .into_iter()
                     .map(|(attempt, error)| (attempt, refusal(&error.to_string())))
@@ -174,8 +173,15 @@ impl JobMaster {
                 Err(CallError::Fabric(error)) => {
                     Err(cause_of_fabric("DeploymentFailed", "the deployment", &error))
                 }
-            };
-            let _ = addr.send(DeployAnswered { resource, data_address, attempts, answer }).await;
+            }
+        };
+        spawn_then(ctx, answered, move |actor, answer, ctx| {
+            if let Some(link) = actor.task_managers.get_mut(&resource) {
+                // A host that has taken one deployment has the graph; after a failure that is unknown.
+                link.graph_at = answer.is_ok().then_some(data_address);
+            }
+            actor.core.deploy_answered(actor.now(), &resource, &attempts, answer);
+            actor.turn(ctx);
         });
     }
 
@@ -203,31 +209,6 @@ impl JobMaster {
 
 fn refusal(message: &str) -> FailureCause {
     FailureCause::recoverable("DeploymentRefused", message)
-}
-
-/// A TaskExecutor has answered a deployment.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-pub(super) struct DeployAnswered {
-    resource: ResourceId,
-    data_address: Arc<str>,
-    attempts: Vec<ExecutionAttemptId>,
-    answer: Result<Vec<(ExecutionAttemptId, FailureCause)>, FailureCause>,
-}
-
-impl Handler<DeployAnswered> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, answered: DeployAnswered, ctx: &mut Context<Self>) {
-        let DeployAnswered { resource, data_address, attempts, answer } = answered;
-        if let Some(link) = self.task_managers.get_mut(&resource) {
-            // A host that has taken one deployment has the graph; after a failure that is unknown.
-            link.graph_at = answer.is_ok().then_some(data_address);
-        }
-        let now = self.now();
-        self.core.deploy_answered(now, &resource, &attempts, answer);
-        self.turn(ctx);
-    }
 }
 
 fn log_repeats(job: JobId, repeats: u64) {

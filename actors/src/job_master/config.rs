@@ -33,9 +33,7 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
 }
 
 fn restart_policy(options: &Options) -> RestartPolicy {
-    let Some(strategy) = options.get(&keys::STRATEGY) else {
-        return RestartPolicy::unset();
-    };
+    let Some(strategy) = options.get(&keys::STRATEGY) else { return RestartPolicy::unset() };
     RestartPolicy::chosen(match strategy {
         Strategy::None => RestartSpec::None,
         Strategy::FixedDelay => RestartSpec::FixedDelay {

@@ -4,11 +4,12 @@
 use super::JobMaster;
 use super::checkpoints::states_of;
 use crate::host_exit::exit_behind;
-use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use crate::turns::{spawn_then, take_step};
+use actix::{AsyncContext as _, Context, ResponseFuture};
 use control::job_master::Unroutable;
 use control::restart::NO_RESOURCE;
 use gateways::job_master::CoordinationError;
-use gateways::job_services::{AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway};
+use gateways::job_services::{AwaitHostExit, LaunchHost, ProgramHostsGateway};
 use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
 use gateways::{Call, CallError, FabricError, Remote};
 use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession, StateHandle};
@@ -59,19 +60,22 @@ impl JobMaster {
         };
         let (addr, job_id) = (ctx.address(), self.job_id());
         actix::spawn(async move {
+            let say_started = |outcome| {
+                take_step(&addr, move |actor, ctx| actor.coordinators_started(round, outcome, ctx))
+            };
             let host = match hosts.ask_within(launch, START_WITHIN).await {
                 Ok(host) => host,
                 Err(error) => {
-                    let outcome = Err(build_failure(error));
-                    let _ = addr.send(CoordinatorsStarted { round, outcome }).await;
+                    let _ = say_started(Err(build_failure(error))).await;
                     return;
                 }
             };
             // Known before it is asked, so that its death while it starts is seen.
             let session = host.session;
             let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, session);
-            let found = HostFound { round, host, gateway: gateway.clone() };
-            if addr.send(found).await.is_err() {
+            let link = HostLink { session, gateway: gateway.clone() };
+            let found = take_step(&addr, move |actor, ctx| actor.host_found(round, link, ctx));
+            if found.await.is_err() {
                 return;
             }
             let outcome = match states_of(&reader, restore).await {
@@ -86,16 +90,16 @@ impl JobMaster {
                 }
                 Err(cause) => Err(cause),
             };
-            let _ = addr.send(CoordinatorsStarted { round, outcome }).await;
+            let _ = say_started(outcome).await;
         });
     }
 
     /// Makes the coordinators publish, because every task has finished.
     pub(super) fn publish_results(&mut self, round: u64, ctx: &mut Context<Self>) {
         let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
-        let (addr, hosts, job_id) = (ctx.address(), self.deps.hosts.clone(), self.job_id());
-        actix::spawn(async move {
-            let outcome = match host {
+        let (hosts, job_id) = (self.deps.hosts.clone(), self.job_id());
+        let published = async move {
+            match host {
                 Some((gateway, session)) => {
                     let published = gateway.ask_within(JobEnded { finished: true }, PUBLISH_WITHIN);
                     match published.await {
@@ -112,9 +116,55 @@ impl JobMaster {
                     "CoordinatorHostLost",
                     "the job's coordinators are gone",
                 )),
-            };
-            let _ = addr.send(ResultsPublished { round, outcome }).await;
+            }
+        };
+        spawn_then(ctx, published, move |actor, outcome, ctx| {
+            actor.core.results_published(actor.now(), round, outcome);
+            actor.turn(ctx);
         });
+    }
+
+    /// Notes that the host is up which the start number `round` has found.
+    fn host_found(&mut self, round: u64, found: HostLink, ctx: &mut Context<Self>) {
+        let session = found.session;
+        match &self.host {
+            Some(known) if known.session == session => return,
+            // The end of the known one was not heard yet.
+            Some(_) => {
+                let cause = host_lost("another one has taken its place");
+                self.core.coordinator_host_replaced(self.now(), round, cause);
+                self.turn(ctx);
+            }
+            None => {}
+        }
+        self.host = Some(found);
+        let (hosts, job) = (self.deps.hosts.clone(), self.job_id());
+        let exit = async move { exit_of(&hosts, job, session).await };
+        spawn_then(ctx, exit, move |actor, cause, ctx| actor.host_ended(session, &cause, ctx));
+    }
+
+    /// Reports the end of the coordinators' host to the core.
+    fn host_ended(&mut self, session: ProcessSession, cause: &str, ctx: &mut Context<Self>) {
+        if self.host.as_ref().is_none_or(|host| host.session != session) {
+            return;
+        }
+        self.host = None;
+        self.core.coordinator_host_lost(self.now(), host_lost(cause));
+        self.turn(ctx);
+    }
+
+    /// Reports to the core that coordinators were started, or could not be.
+    fn coordinators_started(
+        &mut self,
+        round: u64,
+        outcome: Result<(), FailureCause>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Err(cause) = &outcome {
+            tracing::warn!(job = %self.job_id(), %cause, "the coordinators are not started");
+        }
+        self.core.coordinators_started(self.now(), round, outcome);
+        self.turn(ctx);
     }
 
     /// Tells the coordinators that the job ends without results.
@@ -180,41 +230,6 @@ fn build_failure(error: CallError<BuildError>) -> FailureCause {
     }
 }
 
-/// The host that runs the coordinators is up.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct HostFound {
-    /// The number of the start that found it.
-    round: u64,
-    host: HostAddress,
-    gateway: Remote<ProgramHostGateway>,
-}
-
-impl Handler<HostFound> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, found: HostFound, ctx: &mut Context<Self>) {
-        let HostFound { round, host, gateway } = found;
-        match &self.host {
-            Some(known) if known.session == host.session => return,
-            // The end of the known one was not heard yet.
-            Some(_) => {
-                let cause = host_lost("another one has taken its place");
-                let now = self.now();
-                self.core.coordinator_host_replaced(now, round, cause);
-                self.turn(ctx);
-            }
-            None => {}
-        }
-        self.host = Some(HostLink { session: host.session, gateway });
-        let (hosts, addr, job) = (self.deps.hosts.clone(), ctx.address(), self.job_id());
-        actix::spawn(async move {
-            let cause = exit_of(&hosts, job, host.session).await;
-            let _ = addr.send(HostLost { session: host.session, cause }).await;
-        });
-    }
-}
-
 fn host_lost(why: &str) -> FailureCause {
     let message = format!("the process of the job's coordinators is gone: {why}");
     FailureCause::recoverable("CoordinatorHostLost", message)
@@ -249,66 +264,5 @@ async fn exit_of(
             Ok(None) => {}
             Err(error) => return format!("its keeper does not answer: {error}"),
         }
-    }
-}
-
-/// Message: the host has ended.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct HostLost {
-    session: ProcessSession,
-    cause: String,
-}
-
-impl Handler<HostLost> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, HostLost { session, cause }: HostLost, ctx: &mut Context<Self>) {
-        if self.host.as_ref().is_none_or(|host| host.session != session) {
-            return;
-        }
-        self.host = None;
-        let now = self.now();
-        self.core.coordinator_host_lost(now, host_lost(&cause));
-        self.turn(ctx);
-    }
-}
-
-/// Coordinators were started, or could not be.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct CoordinatorsStarted {
-    round: u64,
-    outcome: Result<(), FailureCause>,
-}
-
-impl Handler<CoordinatorsStarted> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, started: CoordinatorsStarted, ctx: &mut Context<Self>) {
-        let now = self.now();
-        if let Err(cause) = &started.outcome {
-            tracing::warn!(job = %self.job_id(), %cause, "the coordinators are not started");
-        }
-        self.core.coordinators_started(now, started.round, started.outcome);
-        self.turn(ctx);
-    }
-}
-
-/// Results were published, or could not be.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct ResultsPublished {
-    round: u64,
-    outcome: Result<(), FailureCause>,
-}
-
-impl Handler<ResultsPublished> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, published: ResultsPublished, ctx: &mut Context<Self>) {
-        let now = self.now();
-        self.core.results_published(now, published.round, published.outcome);
-        self.turn(ctx);
     }
 }

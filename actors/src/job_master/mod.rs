@@ -20,10 +20,9 @@ mod tests;
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
 use crate::stores::s3_settings;
+use crate::turns::{Alarm, takes_steps};
 use actix::fut::ActorFutureExt;
-use actix::{
-    Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
-};
+use actix::{Actor, ActorContext, Context, Handler, ResponseActFuture, WrapFuture};
 use control::job_master::{JobCore, Now};
 use control::restart::Repeats;
 use coordinators::HostLink;
@@ -125,7 +124,7 @@ pub struct JobMaster {
     host: Option<HostLink>,
     /// Number of the last request, so that a late answer can be recognised.
     asked: u64,
-    timer: Option<(Duration, SpawnHandle)>,
+    timer: Alarm,
     /// The job has ended, or was given up: nothing is begun any more.
     ended: bool,
     /// Directory of the job's checkpoints; `None` until the log was read.
@@ -159,7 +158,7 @@ impl JobMaster {
             resource_manager: ResourceManagerLink::default(),
             host: None,
             asked: 0,
-            timer: None,
+            timer: Alarm::default(),
             ended: false,
             directory: None,
             claimed: None,
@@ -208,7 +207,12 @@ impl JobMaster {
         let commands = self.core.take_commands();
         self.execute_all(commands, ctx);
         self.delete_claimed(ctx);
-        self.set_timer(ctx);
+        let (due, now) = (self.core.next_deadline(), self.now().mono);
+        self.timer.set(due, now, ctx, |actor, ctx| {
+            actor.timer.clear();
+            actor.core.tick(actor.now());
+            actor.turn(ctx);
+        });
     }
 
     fn note_tasks(&mut self) {
@@ -216,26 +220,6 @@ impl JobMaster {
         for (attempt, state) in self.core.take_task_changes() {
             let probe = &self.deps.services.probe;
             probe.note(Fact::TaskState { session, job_id, attempt, state });
-        }
-    }
-
-    fn set_timer(&mut self, ctx: &mut Context<Self>) {
-        let due = self.core.next_deadline();
-        if self.timer.as_ref().map(|(at, _)| *at) == due {
-            return;
-        }
-        if let Some((_, handle)) = self.timer.take() {
-            ctx.cancel_future(handle);
-        }
-        if let Some(at) = due {
-            let wait = at.saturating_sub(self.now().mono);
-            let handle = ctx.run_later(wait, |actor, ctx| {
-                actor.timer = None;
-                let now = actor.now();
-                actor.core.tick(now);
-                actor.turn(ctx);
-            });
-            self.timer = Some((at, handle));
         }
     }
 }
@@ -266,8 +250,7 @@ impl Handler<Stop> for JobMaster {
             let cleaned = self.delete_checkpoints();
             return Box::pin(cleaned.into_actor(self).map(|(), _, ctx| ctx.stop()));
         }
-        let now = self.now();
-        self.core.suspend(now);
+        self.core.suspend(self.now());
         self.ended = true;
         let cause = FailureCause::recoverable(
             "JobMasterStopped",
@@ -288,3 +271,5 @@ impl Handler<Stop> for JobMaster {
         }))
     }
 }
+
+takes_steps!(JobMaster);

@@ -4,6 +4,7 @@
 use super::JobMaster;
 use crate::probe::Fact;
 use crate::services::PeerWatch;
+use crate::turns::{spawn_then, take_step};
 use actix::{AsyncContext, Context, Handler, WrapFuture};
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
@@ -51,10 +52,8 @@ impl JobMaster {
         let follow = async move {
             loop {
                 let newest = leader.borrow_and_update().clone();
-                if addr.send(NewResourceManager(newest)).await.is_err() {
-                    return;
-                }
-                if leader.changed().await.is_err() {
+                let told = take_step(&addr, move |actor, ctx| actor.leader_changed(newest, ctx));
+                if told.await.is_err() || leader.changed().await.is_err() {
                     return;
                 }
             }
@@ -71,9 +70,7 @@ impl JobMaster {
         link.number = number;
         link.declaring = false;
         link.again = false;
-        let Some(leader) = link.leader.clone() else {
-            return;
-        };
+        let Some(leader) = link.leader.clone() else { return };
         let services = &self.deps.services;
         let gateway: Remote<ResourceManagerGateway> =
             services.rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
@@ -96,7 +93,10 @@ impl JobMaster {
             while addr.connected() {
                 match gateway.ask(request.clone()).await {
                     Ok(accepted) => {
-                        let _ = addr.send(Registered { number, gateway, accepted }).await;
+                        let known = take_step(&addr, move |actor, ctx| {
+                            actor.registered(number, gateway, &accepted, ctx);
+                        });
+                        let _ = known.await;
                         return;
                     }
                     Err(CallError::Refused(refused)) if !refused.retry => {
@@ -131,9 +131,7 @@ impl JobMaster {
     /// Tells the ResourceManager what the job needs in all; one call at a time, the newest wins.
     pub(super) fn declare(&mut self, ctx: &mut Context<Self>) {
         let link = &mut self.resource_manager;
-        let Some(connected) = &link.connected else {
-            return;
-        };
+        let Some(connected) = &link.connected else { return };
         if std::mem::replace(&mut link.declaring, true) {
             link.again = true;
             return;
@@ -147,18 +145,18 @@ impl JobMaster {
             program: self.deps.program,
             requirements: self.core.requirements(),
         };
-        let addr = ctx.address();
-        actix::spawn(async move {
-            let outcome = gateway.ask(declaration).await;
-            let outcome = match outcome {
+        let declared = async move {
+            match gateway.ask(declaration).await {
                 Ok(()) => Declared::Done,
                 Err(CallError::Refused(refused)) => Declared::Refused(refused.reason),
                 Err(CallError::Fabric(error)) => {
                     tokio::time::sleep(RETRY.0).await;
                     Declared::Again(error.to_string())
                 }
-            };
-            let _ = addr.send(DeclareEnded { number, outcome }).await;
+            }
+        };
+        spawn_then(ctx, declared, move |actor, outcome, ctx| {
+            actor.declare_ended(number, outcome, ctx);
         });
     }
 
@@ -209,15 +207,9 @@ async fn leads(mut leader: watch::Receiver<Option<LeaderInformation>>, session: 
     let _ = leader.wait_for(mine).await;
 }
 
-/// Another ResourceManager leads, or none.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct NewResourceManager(Option<LeaderInformation>);
-
-impl Handler<NewResourceManager> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, NewResourceManager(leader): NewResourceManager, ctx: &mut Context<Self>) {
+impl JobMaster {
+    /// Connects to another ResourceManager that leads; does nothing if none leads now.
+    fn leader_changed(&mut self, leader: Option<LeaderInformation>, ctx: &mut Context<Self>) {
         if self.ended || self.resource_manager.leader == leader {
             return;
         }
@@ -226,6 +218,54 @@ impl Handler<NewResourceManager> for JobMaster {
         if leader.is_some() {
             self.resource_manager.leader = leader;
             self.connect(ctx);
+        }
+    }
+
+    /// Connects to the ResourceManager that has accepted the JobMaster.
+    fn registered(
+        &mut self,
+        number: u64,
+        gateway: Remote<ResourceManagerGateway>,
+        accepted: &JobMasterAccepted,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.ended || self.resource_manager.number != number {
+            return;
+        }
+        let peer = Party::ResourceManager { session: gateway.fence().session() };
+        let heartbeat = &self.deps.services.heartbeat;
+        let node = accepted.heartbeat.node.clone();
+        let report_to = ctx.address().recipient();
+        let watch = heartbeat.expect(self.party(), peer, node, &self.marker, report_to);
+        tracing::info!(job = %self.job_id(), leader = %gateway.address(), "registered at the ResourceManager");
+        self.deps.services.probe.note(Fact::LeaderFollowed {
+            by: self.address.endpoint.clone(),
+            leader: Component::ResourceManager,
+            session: gateway.fence().session(),
+        });
+        self.resource_manager.connected = Some(Connected { gateway, _watch: watch });
+        self.declare(ctx);
+    }
+
+    /// Goes on after a declaration was answered.
+    fn declare_ended(&mut self, number: u64, outcome: Declared, ctx: &mut Context<Self>) {
+        let link = &mut self.resource_manager;
+        if link.number != number {
+            return;
+        }
+        link.declaring = false;
+        let again = std::mem::take(&mut link.again);
+        match outcome {
+            Declared::Done if again => self.declare(ctx),
+            Declared::Done => {}
+            Declared::Refused(reason) => {
+                tracing::warn!(job = %self.job_id(), reason, "the ResourceManager does not know the JobMaster");
+                self.connect(ctx);
+            }
+            Declared::Again(error) => {
+                tracing::debug!(job = %self.job_id(), error, "requirements were not declared; trying again");
+                self.declare(ctx);
+            }
         }
     }
 }
@@ -242,74 +282,9 @@ impl Handler<IsCurrent> for JobMaster {
     }
 }
 
-/// The ResourceManager has accepted the JobMaster.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Registered {
-    number: u64,
-    gateway: Remote<ResourceManagerGateway>,
-    accepted: JobMasterAccepted,
-}
-
-impl Handler<Registered> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, registered: Registered, ctx: &mut Context<Self>) {
-        let Registered { number, gateway, accepted } = registered;
-        if self.ended || self.resource_manager.number != number {
-            return;
-        }
-        let peer = Party::ResourceManager { session: gateway.fence().session() };
-        let heartbeat = &self.deps.services.heartbeat;
-        let node = accepted.heartbeat.node;
-        let report_to = ctx.address().recipient();
-        let watch = heartbeat.expect(self.party(), peer, node, &self.marker, report_to);
-        tracing::info!(job = %self.job_id(), leader = %gateway.address(), "registered at the ResourceManager");
-        self.deps.services.probe.note(Fact::LeaderFollowed {
-            by: self.address.endpoint.clone(),
-            leader: Component::ResourceManager,
-            session: gateway.fence().session(),
-        });
-        self.resource_manager.connected = Some(Connected { gateway, _watch: watch });
-        self.declare(ctx);
-    }
-}
-
+/// The answer to a declaration.
 enum Declared {
     Done,
     Refused(String),
     Again(String),
-}
-
-/// A declaration was answered.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct DeclareEnded {
-    number: u64,
-    outcome: Declared,
-}
-
-impl Handler<DeclareEnded> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, ended: DeclareEnded, ctx: &mut Context<Self>) {
-        let link = &mut self.resource_manager;
-        if link.number != ended.number {
-            return;
-        }
-        link.declaring = false;
-        let again = std::mem::take(&mut link.again);
-        match ended.outcome {
-            Declared::Done if again => self.declare(ctx),
-            Declared::Done => {}
-            Declared::Refused(reason) => {
-                tracing::warn!(job = %self.job_id(), reason, "the ResourceManager does not know the JobMaster");
-                self.connect(ctx);
-            }
-            Declared::Again(error) => {
-                tracing::debug!(job = %self.job_id(), error, "requirements were not declared; trying again");
-                self.declare(ctx);
-            }
-        }
-    }
 }

@@ -3,8 +3,9 @@
 
 use super::JobMaster;
 use crate::stores::{open_store, s3_settings};
+use crate::turns::spawn_then;
 use actix::fut::ActorFutureExt;
-use actix::{AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
+use actix::{Context, Handler, ResponseActFuture, WrapFuture};
 use bytes::Bytes;
 use conf::checkpointing::{SAVEPOINT_DIRECTORY, TIMEOUT};
 use control::job_master::SavepointRequest;
@@ -74,13 +75,14 @@ impl JobMaster {
     ) {
         let folder = self.savepoints.get(&number).and_then(|asked| asked.folder.clone());
         let (Some((folder, uri)), reader) = (folder, self.state_reader()) else { return };
-        let addr = ctx.address();
-        let within = self.deps.options.get(&TIMEOUT);
-        actix::spawn(async move {
+        let (within, checkpoint) = (self.deps.options.get(&TIMEOUT), metadata.checkpoint);
+        let stored = async move {
             let outcome = folder.write(&reader, &metadata, within).await;
-            let outcome = outcome.map_err(|error| format!("it is not stored in {uri}: {error}"));
-            let checkpoint = metadata.checkpoint;
-            let _ = addr.send(SavepointStored { checkpoint, outcome }).await;
+            outcome.map_err(|error| format!("it is not stored in {uri}: {error}"))
+        };
+        spawn_then(ctx, stored, move |actor, outcome, ctx| {
+            actor.core.savepoint_stored(actor.now(), checkpoint, outcome);
+            actor.turn(ctx);
         });
     }
 
@@ -94,25 +96,6 @@ impl JobMaster {
             // Whoever asked may have gone.
             let _ = asked.answer.send(outcome.map_err(SavepointError::Failed));
         }
-    }
-}
-
-/// A savepoint is in its folder, or could not be stored.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct SavepointStored {
-    checkpoint: u64,
-    outcome: Result<(), String>,
-}
-
-impl Handler<SavepointStored> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, stored: SavepointStored, ctx: &mut Context<Self>) {
-        let SavepointStored { checkpoint, outcome } = stored;
-        let now = self.now();
-        self.core.savepoint_stored(now, checkpoint, outcome);
-        self.turn(ctx);
     }
 }
 

@@ -39,8 +39,7 @@ impl JobMaster {
             instance_id: request.instance_id,
             host: request.host.clone(),
         };
-        let now = self.now();
-        let registration = self.core.register_worker(now, worker);
+        let registration = self.core.register_worker(self.now(), worker);
         let same = registration == Registration::Known
             && self.link_of(&request.resource_id, request.instance_id).is_some_and(|link| {
                 *link.gateway.address() == request.address
@@ -121,8 +120,7 @@ impl JobMaster {
         } else {
             tracing::warn!(%job, task_manager = %resource, %cause, "TaskManager lost");
         }
-        let now = self.now();
-        self.core.worker_lost(now, resource, instance, &cause);
+        self.core.worker_lost(self.now(), resource, instance, &cause);
         self.turn(ctx);
     }
 
@@ -199,8 +197,7 @@ impl JobMaster {
         if self.link_of(resource_id, *instance_id).is_none_or(|link| link.party != *party) {
             return;
         }
-        let now = self.now();
-        self.core.reconcile(now, resource_id, *instance_id, &allocations, tasks);
+        self.core.reconcile(self.now(), resource_id, *instance_id, &allocations, tasks);
         self.turn(ctx);
     }
 }

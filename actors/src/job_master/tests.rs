@@ -7,39 +7,18 @@ use crate::job_testing::{
 };
 use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{TestProcess, seconds, session, settle};
-use actix::ResponseFuture;
 use gateways::job_master::{
     Cancel, CoordinationError, CoordinationRequest, CoordinatorFailed, DisconnectTaskManager,
     FailSlot, GiveWay, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots,
     OperatorEvent, RequestDetails, RequestStatus, RequestSummary,
 };
-use gateways::job_services::{JobReachedTerminalState, RequestJobMaster};
+use gateways::job_services::JobReachedTerminalState;
 use gateways::program_host::BuildError;
-use gateways::{Answer, Ask, CallError, Calls, FabricError, NodeAddress, Registration};
+use gateways::{CallError, Calls, Double, FabricError, NodeAddress, Registration};
 use model::{
     AllocationId, DispatcherId, ExecutionState, FailureCause, InstanceId, JobStatus, OperatorId,
 };
 use storage::jobs::OpenJobLog;
-
-/// A double of the runner; it receives the report about the job's end.
-struct RunnerDouble(Calls<JobReachedTerminalState>);
-
-impl Actor for RunnerDouble {
-    type Context = Context<Self>;
-}
-impl Handler<Ask<JobReachedTerminalState>> for RunnerDouble {
-    type Result = Answer<JobReachedTerminalState>;
-    fn handle(&mut self, ask: Ask<JobReachedTerminalState>, _: &mut Context<Self>) -> Self::Result {
-        self.0.push(ask.body);
-        Ok(())
-    }
-}
-impl Handler<Ask<RequestJobMaster>> for RunnerDouble {
-    type Result = ResponseFuture<Answer<RequestJobMaster>>;
-    fn handle(&mut self, _: Ask<RequestJobMaster>, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(std::future::pending())
-    }
-}
 
 struct Fixture {
     process: TestProcess,
@@ -58,21 +37,8 @@ impl Fixture {
     async fn start(graph: JobGraph, options: &[(&str, &str)]) -> Self {
         let process = TestProcess::start(options).await;
         let manager = ManagerDouble::lead(&process, 60);
-        Self::start_in(process, manager, graph).await
-    }
-
-    async fn start_in(process: TestProcess, manager: ManagerDouble, graph: JobGraph) -> Self {
-        Self::start_with(process, manager, graph, program_key(&program())).await
-    }
-
-    async fn start_with(
-        process: TestProcess,
-        manager: ManagerDouble,
-        graph: JobGraph,
-        program: BlobKey,
-    ) -> Self {
         let log = log_of(&graph);
-        Self::start_on(process, manager, graph, program, log).await
+        Self::start_on(process, manager, graph, program_key(&program()), log).await
     }
 
     async fn start_on(
@@ -86,7 +52,8 @@ impl Fixture {
         let rpc = process.services.rpc.clone();
         let ended = Calls::default();
         let fence = DispatcherId(session(40));
-        let runner = JobManagerRunnerGateway::endpoint(RunnerDouble(ended.clone()).start());
+        let runner = Double::of(()).records::<JobReachedTerminalState>(&ended).start();
+        let runner = JobManagerRunnerGateway::endpoint(runner);
         let registration = rpc.serve("job_manager_runner/test", fence, runner);
         let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let options = process.services.options.overlaid(own, "the job").unwrap();
@@ -114,6 +81,14 @@ impl Fixture {
 
     async fn worker(&self, name: &str, mode: Deployments) -> WorkerDouble {
         WorkerDouble::register(&self.process, name, mode, &self.gateway).await
+    }
+
+    /// Returns a TaskExecutor in whose one slot the job's two tasks are deployed.
+    async fn deployed(&self, name: &str) -> WorkerDouble {
+        let worker = self.worker(name, Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        worker
     }
 
     async fn status(&self) -> JobStatus {
@@ -246,9 +221,7 @@ async fn a_publication_that_fails_is_a_failover() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
     let failure = CoordinationError::Failed("the disk of /out is full".into());
     f.hosts.script.set(&f.hosts.script.fail_publish, Some(failure));
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     worker.finish_all().await;
     until("deployed again", || worker.attempts().len() == 4).await;
     assert_eq!(f.hosts.script.started.all().len(), 2);
@@ -261,9 +234,7 @@ async fn a_publication_that_fails_is_a_failover() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     let first = worker.attempts();
     f.hosts.script.kill_all("killed by SIGKILL");
     until("cancelled", || worker.cancelled.all().len() == 1).await;
@@ -282,9 +253,7 @@ async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stack_overflow_at_the_start_of_coordinators_is_told_by_its_signal() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     f.hosts.script.set(&f.hosts.script.lose_launch, true);
     f.hosts.script.kill_all("killed by SIGTERM");
     until("cancelled", || worker.cancelled.all().len() == 1).await;
@@ -307,9 +276,7 @@ async fn a_stack_overflow_at_the_start_of_coordinators_is_told_by_its_signal() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_coordinator_that_reports_its_failure_is_a_failover() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let _worker = f.deployed("tm1").await;
     let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
     let failed = |round| CoordinatorFailed { round, cause: cause.clone() };
     f.gateway.ask(failed(0)).await.unwrap();
@@ -359,9 +326,7 @@ async fn heartbeats_tell_that_a_task_executor_is_gone() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
     let _heartbeats = f.process.heartbeats().await;
     // Its process answers beats, but does not know this connection.
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     seconds(30).await;
     let details = f.details().await;
     assert_eq!(details.failures.len(), 1);
@@ -393,9 +358,7 @@ async fn a_refused_deployment_fails_over() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_slot_without_a_host_fails_over() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     let fail = FailSlot {
         resource_id: worker.resource_id.clone(),
         allocation_id: AllocationId(1),
@@ -471,9 +434,7 @@ async fn a_resource_manager_that_ends_the_connection_is_registered_at_again() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_cancelled_job_ends_when_its_tasks_have() {
     let f = Fixture::start(graph(1, 1, true), &[]).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let worker = f.deployed("tm1").await;
     f.gateway.ask(Cancel {}).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Cancelling);
     until("told", || worker.cancelled.all().len() == 1).await;
@@ -519,9 +480,7 @@ async fn a_task_executor_with_slots_and_tasks_of_an_earlier_job_master_starts_cl
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_may_register_again_and_a_new_incarnation_has_lost_its_tasks() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let mut worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let mut worker = f.deployed("tm1").await;
     f.gateway.ask(worker.introduction()).await.unwrap();
     assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
     assert_eq!(f.status().await, JobStatus::Running);
@@ -554,7 +513,9 @@ async fn a_job_whose_program_is_gone_fails_with_the_reason_and_does_not_restart(
     let process = TestProcess::start(PATIENT).await;
     let manager = ManagerDouble::lead(&process, 60);
     let missing = BlobKey { hash: model::ContentHash([9; 32]), ..program_key(&program()) };
-    let f = Fixture::start_with(process, manager, graph(1, 1, true), missing).await;
+    let graph = graph(1, 1, true);
+    let log = log_of(&graph);
+    let f = Fixture::start_on(process, manager, graph, missing, log).await;
     f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
     assert_eq!(f.ended_as().await, JobStatus::Failed);
     let details = f.details().await;

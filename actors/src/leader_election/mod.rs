@@ -12,6 +12,7 @@ use crate::probe::{Fact, Probe};
 use crate::services::{
     ConfirmError, Contention, FatalErrorHandler, LeaderElection, Leadership, Running, stops_at_once,
 };
+use crate::turns::{Then, spawn_then, take_step, takes_steps};
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Recipient};
 use control::leadership::{Command, Leaderships};
 use control::mutation::{Mutation, Rule};
@@ -140,10 +141,16 @@ impl LeaderElection for ElectionHandle {
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention {
         let place = self.platform.random_u64();
         // A fresh handle is never parked by a full mailbox; a service that has ended grants nothing.
-        let _ = self.addr.clone().try_send(Contend { component, place, contender });
+        let contend = Then::<LeaderElectionActor>::new(move |actor, ctx| {
+            actor.contend(component, place, contender, ctx);
+        });
+        let _ = self.addr.clone().try_send(contend);
         let addr = self.addr.clone();
         Contention::new(move || {
-            let _ = addr.try_send(Withdraw { component, place });
+            let withdraw = Then::<LeaderElectionActor>::new(move |actor, ctx| {
+                actor.withdraw(component, place, ctx);
+            });
+            let _ = addr.try_send(withdraw);
         })
     }
 
@@ -187,36 +194,6 @@ struct Contender {
 #[debug("Recipient")]
 struct ContenderRecipient(Recipient<Leadership>);
 
-/// A component stands for election.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Contend {
-    component: Component,
-    place: u64,
-    contender: Recipient<Leadership>,
-}
-
-/// A component stands no more.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct Withdraw {
-    component: Component,
-    place: u64,
-}
-
-/// The driver reports.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct Lease(LeaseEvent);
-
-/// Message: everything that a contender had started under a revoked session has ended.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct Ended {
-    component: Component,
-    session: LeaderSession,
-}
-
 impl Actor for LeaderElectionActor {
     type Context = Context<Self>;
 
@@ -224,9 +201,7 @@ impl Actor for LeaderElectionActor {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let heartbeat = &self.deps.heartbeat;
         heartbeat.turn_marker(ENDPOINT).tick(ctx, heartbeat.limits().interval);
-        let Some((resign, resigned)) = self.campaign.take() else {
-            return;
-        };
+        let Some((resign, resigned)) = self.campaign.take() else { return };
         let campaign = self.deps.driver.campaign(self.deps.candidate.clone());
         let addr = ctx.address();
         actix::spawn(async move {
@@ -255,7 +230,7 @@ async fn forward(
             event = campaign.next() => match event {
                 // An actor that has ended cannot receive the event; the lease is given up below.
                 Some(event) => {
-                    let _ = to.send(Lease(event)).await;
+                    let _ = take_step(&to, move |actor, ctx| actor.lease(event, ctx)).await;
                 }
                 // A driver that has no more to say has not taken back what it said.
                 None => {
@@ -296,9 +271,7 @@ impl LeaderElectionActor {
     }
 
     fn grant(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
-        let Some(contender) = self.contenders.get(&component) else {
-            return;
-        };
+        let Some(contender) = self.contenders.get(&component) else { return };
         tracing::info!(%component, %session, "leadership granted");
         self.deps.probe.note(Fact::LeadershipGranted { component, session });
         if !self.deps.mutation.keeps(Rule::PublishAfterAnswer) {
@@ -314,38 +287,30 @@ impl LeaderElectionActor {
     }
 
     fn revoke(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
-        let Some(contender) = self.contenders.get(&component) else {
-            return;
-        };
+        let Some(contender) = self.contenders.get(&component) else { return };
         tracing::info!(%component, %session, "leadership revoked");
         self.deps.probe.note(Fact::LeadershipRevoked { component, session });
-        let (ended, addr) =
-            (contender.tell.0.clone().send(Leadership::Revoked(session)), ctx.address());
-        actix::spawn(async move {
-            // A contender that is dead has ended too.
-            let _ = ended.await;
-            let _ = addr.send(Ended { component, session }).await;
-        });
+        let revoked = contender.tell.0.clone().send(Leadership::Revoked(session));
+        // A contender that is dead has ended too.
+        spawn_then(ctx, revoked, move |actor, _, ctx| actor.ended(component, session, ctx));
     }
-}
 
-impl Handler<Contend> for LeaderElectionActor {
-    type Result = ();
-
-    fn handle(&mut self, contend: Contend, ctx: &mut Context<Self>) {
-        let Contend { component, place, contender } = contend;
+    /// Enters a component that stands for election.
+    fn contend(
+        &mut self,
+        component: Component,
+        place: u64,
+        contender: Recipient<Leadership>,
+        ctx: &mut Context<Self>,
+    ) {
         let contender = Contender { place, tell: ContenderRecipient(contender) };
         self.contenders.insert(component, contender);
         let commands = self.core.contend(component);
         self.obey(commands, ctx);
     }
-}
 
-impl Handler<Withdraw> for LeaderElectionActor {
-    type Result = ();
-
-    fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
-        let Withdraw { component, place } = withdraw;
+    /// Removes a component that stands no more.
+    fn withdraw(&mut self, component: Component, place: u64, ctx: &mut Context<Self>) {
         // Another contender may have taken its place.
         if self.contenders.get(&component).is_some_and(|contender| contender.place == place) {
             let commands = self.core.withdraw(component);
@@ -353,25 +318,18 @@ impl Handler<Withdraw> for LeaderElectionActor {
             self.contenders.remove(&component);
         }
     }
-}
 
-impl Handler<Lease> for LeaderElectionActor {
-    type Result = ();
-
-    fn handle(&mut self, Lease(event): Lease, ctx: &mut Context<Self>) {
+    /// Follows an event of the driver.
+    fn lease(&mut self, event: LeaseEvent, ctx: &mut Context<Self>) {
         let commands = match event {
             LeaseEvent::Granted { store_epoch } => self.core.lease_granted(store_epoch),
             LeaseEvent::Lost => self.core.lease_lost(),
         };
         self.obey(commands, ctx);
     }
-}
 
-impl Handler<Ended> for LeaderElectionActor {
-    type Result = ();
-
-    fn handle(&mut self, ended: Ended, ctx: &mut Context<Self>) {
-        let Ended { component, session } = ended;
+    /// Notes that everything that a contender had started under a revoked session has ended.
+    fn ended(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
         self.deps.probe.note(Fact::LeadershipEnded { component, session });
         let commands = self.core.ended(component, session);
         self.obey(commands, ctx);
@@ -381,11 +339,7 @@ impl Handler<Ended> for LeaderElectionActor {
 impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
     type Result = Answer<ConfirmLeadership>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ConfirmLeadership>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ConfirmLeadership> {
+    fn handle(&mut self, ask: Ask<ConfirmLeadership>, ctx: &mut Context<Self>) -> Self::Result {
         let ConfirmLeadership { component, leader } = ask.body;
         let session = leader.session;
         let not_leader = Err(NotLeader { session });
@@ -406,3 +360,4 @@ impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
 }
 
 stops_at_once!(LeaderElectionActor);
+takes_steps!(LeaderElectionActor);

@@ -2,6 +2,7 @@
 
 use super::{HostSide, ProgramHosts, State};
 use crate::host_exit::{EXIT_WITHIN, exit_behind};
+use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::program_hosts::Purpose;
 use gateways::job_services::{
@@ -74,7 +75,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
                 Err(CallError::Fabric(error)) => Err(unanswered(error, exit).await),
             };
             if built.is_ok() && keep {
-                let _ = addr.send(HostBuilt(job_id)).await;
+                let _ = take_step(&addr, move |actor, ctx| actor.host_built(job_id, ctx)).await;
             } else {
                 let _ = addr.send(End { job: job_id, at_once: built.is_err() }).await;
             }
@@ -165,11 +166,7 @@ impl Handler<Ask<ReleaseHost>> for ProgramHosts {
 impl Handler<Ask<ServeCollected>> for ProgramHosts {
     type Result = Answer<ServeCollected>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ServeCollected>,
-        ctx: &mut Context<Self>,
-    ) -> Answer<ServeCollected> {
+    fn handle(&mut self, ask: Ask<ServeCollected>, ctx: &mut Context<Self>) -> Self::Result {
         let job = ask.body.job_id;
         self.places.serving(self.deps.services.platform.now(), job);
         if let Some(State::Up { address, .. }) = self.hosts.get(&job).map(|entry| &entry.state)
@@ -213,12 +210,16 @@ impl ProgramHosts {
         ending
     }
 
+    /// Notes that the host of a job has built the job's graph.
+    fn host_built(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        self.places.built(self.deps.services.platform.now(), job);
+        self.turn(ctx);
+    }
+
     /// Ends a job's host; the future resolves when it has ended.
     pub(super) fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
         self.places.ending(job);
-        let Some(entry) = self.hosts.get_mut(&job) else {
-            return Box::pin(async {});
-        };
+        let Some(entry) = self.hosts.get_mut(&job) else { return Box::pin(async {}) };
         let exit = entry.exit.subscribe();
         match &mut entry.state {
             State::Launching { .. } => {
@@ -262,19 +263,6 @@ impl Handler<End> for ProgramHosts {
     type Result = ResponseFuture<()>;
     fn handle(&mut self, End { job, at_once }: End, ctx: &mut Context<Self>) -> Self::Result {
         self.release(job, at_once, ctx)
-    }
-}
-
-/// The host of a job has built the job's graph.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct HostBuilt(JobId);
-
-impl Handler<HostBuilt> for ProgramHosts {
-    type Result = ();
-    fn handle(&mut self, HostBuilt(job): HostBuilt, ctx: &mut Context<Self>) {
-        self.places.built(self.deps.services.platform.now(), job);
-        self.turn(ctx);
     }
 }
 

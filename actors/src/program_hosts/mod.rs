@@ -16,7 +16,8 @@ pub use launcher::{
 };
 
 use crate::services::{ProcessServices, Running, stops_at_once};
-use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle};
+use crate::turns::{Alarm, spawn_then, take_step, takes_steps};
+use actix::{Actor, AsyncContext as _, Context};
 use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
@@ -118,7 +119,7 @@ pub struct ProgramHosts {
     hosts: BTreeMap<JobId, Entry>,
     places: Places,
     requests: BTreeMap<Ticket, Request>,
-    timer: Option<(Duration, SpawnHandle)>,
+    timer: Alarm,
     launches: u64,
     start_within: Duration,
     end_within: Duration,
@@ -134,7 +135,7 @@ impl ProgramHosts {
             deps,
             hosts: BTreeMap::new(),
             requests: BTreeMap::new(),
-            timer: None,
+            timer: Alarm::default(),
             launches: 0,
         }
     }
@@ -177,21 +178,11 @@ impl ProgramHosts {
                 }
             }
         }
-        let due = self.places.next_deadline();
-        if self.timer.as_ref().map(|(at, _)| *at) == due {
-            return;
-        }
-        if let Some((_, handle)) = self.timer.take() {
-            ctx.cancel_future(handle);
-        }
-        if let Some(at) = due {
-            let wait = at.saturating_sub(self.deps.services.platform.now());
-            let handle = ctx.run_later(wait, |actor, ctx| {
-                actor.timer = None;
-                actor.turn(ctx);
-            });
-            self.timer = Some((at, handle));
-        }
+        let (due, now) = (self.places.next_deadline(), self.deps.services.platform.now());
+        self.timer.set(due, now, ctx, |actor, ctx| {
+            actor.timer.clear();
+            actor.turn(ctx);
+        });
     }
 
     fn launch_for(
@@ -227,7 +218,10 @@ impl ProgramHosts {
                 _ = given_up => return,
                 outcome = start => outcome,
             };
-            let _ = addr.send(LaunchEnded { job, number, outcome }).await;
+            let ended = take_step(&addr, move |actor, ctx| {
+                actor.launch_ended(job, number, outcome, ctx);
+            });
+            let _ = ended.await;
         });
     }
 
@@ -336,21 +330,17 @@ impl Actor for ProgramHosts {
 }
 
 stops_at_once!(ProgramHosts);
+takes_steps!(ProgramHosts);
 
-/// A host answers, or could not be started.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct LaunchEnded {
-    job: JobId,
-    number: u64,
-    outcome: Result<LaunchedHost, BuildError>,
-}
-
-impl Handler<LaunchEnded> for ProgramHosts {
-    type Result = ();
-
-    fn handle(&mut self, ended: LaunchEnded, ctx: &mut Context<Self>) {
-        let LaunchEnded { job, number, outcome } = ended;
+impl ProgramHosts {
+    /// Goes on after a launch: the host answers, or could not be started.
+    fn launch_ended(
+        &mut self,
+        job: JobId,
+        number: u64,
+        outcome: Result<LaunchedHost, BuildError>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(entry) = self.current(job, number) else {
             if let Ok(host) = outcome {
                 (host.kill)();
@@ -372,10 +362,8 @@ impl Handler<LaunchEnded> for ProgramHosts {
                 }
                 tracing::info!(%job, address = %address.address, pid = address.pid, "program host is up");
                 self.keep_alive(&address, gone);
-                let (addr, exited) = (ctx.address(), host.exited);
-                actix::spawn(async move {
-                    let cause = exited.await;
-                    let _ = addr.send(HostGone { job, number, cause }).await;
+                spawn_then(ctx, host.exited, move |actor, cause, ctx| {
+                    actor.host_gone(job, number, cause, ctx);
                 });
             }
             Err(error) => {
@@ -390,24 +378,10 @@ impl Handler<LaunchEnded> for ProgramHosts {
             }
         }
     }
-}
 
-/// Message: a host has ended.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct HostGone {
-    job: JobId,
-    number: u64,
-    cause: ExitCause,
-}
-
-impl Handler<HostGone> for ProgramHosts {
-    type Result = ();
-
-    fn handle(&mut self, HostGone { job, number, cause }: HostGone, ctx: &mut Context<Self>) {
-        let Some(entry) = self.current(job, number) else {
-            return;
-        };
+    /// Forgets a host that has ended.
+    fn host_gone(&mut self, job: JobId, number: u64, cause: ExitCause, ctx: &mut Context<Self>) {
+        let Some(entry) = self.current(job, number) else { return };
         let _entered = entry.trace.enter();
         let released = matches!(entry.state, State::Up { ending: true, .. });
         if released {

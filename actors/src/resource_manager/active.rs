@@ -7,6 +7,7 @@ use super::driver::{ResourceManagerDriver, WorkerRequest};
 use super::handlers::millis;
 use super::{Mode, ResourceManagerActor};
 use crate::probe::Fact;
+use crate::turns::take_step;
 use actix::{Addr, Context, Handler, ResponseFuture};
 use conf::memory::task_manager_memory_for;
 use control::resource_manager::Command;
@@ -24,28 +25,15 @@ const RETRY_LONGEST: Duration = Duration::from_secs(5);
 /// An attempt to deregister gets the whole time divided by this, so that an unanswered attempt leaves time for others.
 const ATTEMPTS_MIN: u32 = 4;
 
-/// The driver reports.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-pub(super) struct FromDriver(DriverEvent);
-
 /// Hands the driver's events on, in order, until either side ends.
 pub(super) async fn forward(
     mut events: mpsc::Receiver<DriverEvent>,
     to: Addr<ResourceManagerActor>,
 ) {
     while let Some(event) = events.recv().await {
-        if to.send(FromDriver(event)).await.is_err() {
+        if take_step(&to, |actor, _| actor.heard(event)).await.is_err() {
             return;
         }
-    }
-}
-
-impl Handler<FromDriver> for ResourceManagerActor {
-    type Result = ();
-
-    fn handle(&mut self, FromDriver(event): FromDriver, _: &mut Context<Self>) {
-        self.heard(event);
     }
 }
 
@@ -76,9 +64,7 @@ impl ResourceManagerActor {
     /// Passes a command on to the driver. Returns the event that the driver would have reported if the command cannot
     /// reach it.
     pub(super) fn obey_driver(&self, command: Command) -> Option<DriverEvent> {
-        let Mode::Active { driver, .. } = &self.deps.mode else {
-            return None;
-        };
+        let Mode::Active { driver, .. } = &self.deps.mode else { return None };
         match command {
             Command::RequestWorker { request, spec } => return self.request_worker(request, spec),
             Command::CancelRequest { request } => driver.cancel(request),
@@ -95,9 +81,7 @@ impl ResourceManagerActor {
     }
 
     fn request_worker(&self, request: u64, spec: WorkerResourceSpec) -> Option<DriverEvent> {
-        let Mode::Active { driver, .. } = &self.deps.mode else {
-            return None;
-        };
+        let Mode::Active { driver, .. } = &self.deps.mode else { return None };
         match task_manager_memory_for(&self.deps.services.options, &spec) {
             Ok(memory) => {
                 let (session, slots) = (self.fence.session(), spec.slots);

@@ -5,6 +5,7 @@
 use super::handlers::{ActorAnswer, refused};
 use super::{JobConnection, ResourceManagerActor};
 use crate::services::Target;
+use crate::turns::take_step;
 use actix::prelude::*;
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
@@ -41,7 +42,8 @@ async fn follow(
 ) {
     loop {
         let leader_now = session_of(&leader.borrow_and_update());
-        if addr.send(LeaderSeen { job_id, leader: leader_now }).await.is_err() {
+        let seen = take_step(&addr, move |actor, _| actor.leader_seen(job_id, leader_now));
+        if seen.await.is_err() {
             return;
         }
         tokio::select! {
@@ -51,23 +53,6 @@ async fn follow(
                 return;
             },
         }
-    }
-}
-
-/// The retrieval service reports the leader of a job.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct LeaderSeen {
-    job_id: JobId,
-    leader: Option<LeaderSession>,
-}
-
-impl Handler<LeaderSeen> for ResourceManagerActor {
-    type Result = ();
-
-    fn handle(&mut self, LeaderSeen { job_id, leader }: LeaderSeen, _: &mut Context<Self>) {
-        let commands = self.core.leader_seen(self.now(), job_id, leader);
-        self.obey(commands);
     }
 }
 
@@ -86,8 +71,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
         };
         Box::pin(known.into_actor(self).map(move |leader, actor, ctx| {
             let (job_id, job_master_id) = (registering.job_id, registering.job_master_id);
-            let commands = actor.core.leader_seen(actor.now(), job_id, leader);
-            actor.obey(commands);
+            actor.leader_seen(job_id, leader);
             match actor.core.register_job_master(job_id, job_master_id) {
                 Ok(()) => Ok(actor.connect_job(registering, ctx)),
                 Err(not_leading) => {
@@ -100,6 +84,12 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
 }
 
 impl ResourceManagerActor {
+    /// Follows what the retrieval service reports of a job's leader.
+    fn leader_seen(&mut self, job_id: JobId, leader: Option<LeaderSession>) {
+        let commands = self.core.leader_seen(self.now(), job_id, leader);
+        self.obey(commands);
+    }
+
     /// Returns the watch of a job's leader; begins to watch the job if it is not watched yet.
     fn leader_of(&mut self, job_id: JobId, ctx: &Context<Self>) -> Leader {
         if !self.core.watch_job(self.now(), job_id)

@@ -20,6 +20,7 @@ pub use runner::{ResourceManagerService, start};
 use crate::probe::Fact;
 use crate::services::{HeartbeatReport, PeerWatch, ProcessServices, Running, Stop, TurnMarker};
 use crate::slot_manager;
+use crate::turns::takes_steps;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use control::resource_manager::pool::{DriverEvent, PoolSettings, RecoveredWorker};
 use control::resource_manager::{Command, ResourceManager, Settings};
@@ -353,9 +354,7 @@ impl ResourceManagerActor {
     /// Ends the connection of a JobMaster and drops its declaration: the next JobMaster declares
     /// anew.
     fn close_job(&mut self, job_id: JobId, reason: &str) {
-        let Some(job) = self.jobs.remove(&job_id) else {
-            return;
-        };
+        let Some(job) = self.jobs.remove(&job_id) else { return };
         tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
         if let Some(mut declared) = job.declared {
             declared.requirements.clear();
@@ -417,3 +416,5 @@ impl Handler<Stop> for ResourceManagerActor {
         ctx.stop();
     }
 }
+
+takes_steps!(ResourceManagerActor);

@@ -165,18 +165,6 @@ async fn world(active: bool, options: &[(&str, &str)]) -> World {
     World { process, driver, rm, _running: running, _heartbeats: heartbeats, alive }
 }
 
-fn turning(process: &TestProcess) -> TurnMarker {
-    let marker = process.services.turn_marker("double");
-    let ticking = marker.clone();
-    actix::spawn(async move {
-        loop {
-            ticking.mark();
-            seconds(1).await;
-        }
-    });
-    marker
-}
-
 /// A receiver that discards all reports.
 struct Nobody;
 impl Actor for Nobody {
@@ -191,7 +179,7 @@ impl World {
     fn answer_beats(&self, me: Party) {
         let services = &self.process.services;
         let rm = Party::ResourceManager { session: fence().session() };
-        let (node, marker) = (services.rpc.node().clone(), turning(&self.process));
+        let (node, marker) = (services.rpc.node().clone(), self.process.lively());
         let watch = services.heartbeat.expect(me, rm, node, &marker, Nobody.start().recipient());
         self.alive.lock().expect("lock").push(watch);
     }

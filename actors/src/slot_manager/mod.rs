@@ -9,6 +9,7 @@ mod tests;
 
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, TurnMarker, stops_at_once};
+use crate::turns::{take_step, takes_steps};
 use actix::{Actor, AsyncContext, Context, Handler};
 use control::slot_manager::workers::NewWorker;
 use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
@@ -222,8 +223,7 @@ impl SlotManagerActor {
             (self.workers.get(&request.instance_id), self.jobs.get(&request.job_id))
         else {
             // Forgotten in the same turn; the next check knows it too.
-            let now = self.now();
-            self.core.slot_refused(now, &request, Refusal::NotKnown);
+            self.core.slot_refused(self.now(), &request, Refusal::NotKnown);
             return;
         };
         let slot_id = SlotId { resource_id: worker.resource_id.clone(), index: request.index };
@@ -263,26 +263,21 @@ impl SlotManagerActor {
                 }
             };
             // An actor that has ended needs no answer.
-            let _ = addr.send(SlotAnswered { request, slot_id, refusal }).await;
+            let answered = take_step(&addr, move |actor, ctx| {
+                actor.slot_answered(&request, slot_id, refusal, ctx);
+            });
+            let _ = answered.await;
         });
     }
-}
 
-/// A TaskExecutor has answered a slot request, or will not.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-struct SlotAnswered {
-    request: SlotRequest,
-    slot_id: SlotId,
-    /// Reason of the TaskExecutor's refusal; `None` if it gave the slot.
-    refusal: Option<Refusal>,
-}
-
-impl Handler<SlotAnswered> for SlotManagerActor {
-    type Result = ();
-
-    fn handle(&mut self, answered: SlotAnswered, ctx: &mut Context<Self>) {
-        let SlotAnswered { request, slot_id, refusal } = answered;
+    /// Goes on after a TaskExecutor has answered a slot request, or will not; `refusal` is its reason if it did not give the slot.
+    fn slot_answered(
+        &mut self,
+        request: &SlotRequest,
+        slot_id: SlotId,
+        refusal: Option<Refusal>,
+        ctx: &mut Context<Self>,
+    ) {
         self.services.probe.note(Fact::SlotAnswered {
             session: self.resource_manager_id.session(),
             slot_id,
@@ -292,10 +287,10 @@ impl Handler<SlotAnswered> for SlotManagerActor {
         let now = self.now();
         match refusal {
             None => {
-                let command = self.core.slot_granted(now, &request);
+                let command = self.core.slot_granted(now, request);
                 self.obey_all(command, ctx);
             }
-            Some(refusal) => self.core.slot_refused(now, &request, refusal),
+            Some(refusal) => self.core.slot_refused(now, request, refusal),
         }
         self.changed(ctx);
     }
@@ -401,3 +396,4 @@ impl Handler<Ask<RequestSlotOverview>> for SlotManagerActor {
 }
 
 stops_at_once!(SlotManagerActor);
+takes_steps!(SlotManagerActor);

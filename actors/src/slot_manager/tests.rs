@@ -55,6 +55,19 @@ async fn world(supply: Supply) -> World {
 }
 
 impl World {
+    /// Returns a worker that gives its slots, after the SlotManager has heard of it.
+    async fn worker(&self, name: &str, instance: u128, slots: u32) -> TaskExecutorDouble {
+        let worker = TaskExecutorDouble::start(&self.process, name, Slots::Give);
+        self.add(&worker, instance, slots).await;
+        worker
+    }
+
+    async fn deliver(&self, fact: impl Into<SlotManagerFact>) {
+        self.facts.deliver(fact);
+        settle().await;
+        settle().await;
+    }
+
     async fn add(&self, worker: &TaskExecutorDouble, instance: u128, slots: u32) {
         let add = AddTaskExecutor {
             resource_id: worker.resource_id.clone(),
@@ -65,8 +78,7 @@ impl World {
             spec: worker_spec(slots),
             report: slot_report(&worker.resource_id, slots),
         };
-        self.facts.deliver(add);
-        settle().await;
+        self.deliver(add).await;
     }
 
     async fn require(&self, master: u64, slots: u32) {
@@ -85,9 +97,7 @@ impl World {
             program: None,
             requirements,
         };
-        self.facts.deliver(declared);
-        settle().await;
-        settle().await;
+        self.deliver(declared).await;
     }
 
     /// All that was requested of a worker is free again.
@@ -98,8 +108,7 @@ impl World {
                 slot_id: request.slot_id,
                 allocation_id: request.allocation_id,
             };
-            self.facts.deliver(freed);
-            settle().await;
+            self.deliver(freed).await;
         }
     }
 
@@ -111,8 +120,7 @@ impl World {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_are_requested_from_the_task_executor_in_the_name_of_its_resource_manager() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 3).await;
+    let worker = world.worker("tm-1", 11, 3).await;
     world.require(1, 2).await;
     let requests = worker.requests.all();
     assert_eq!(requests.len(), 2);
@@ -130,8 +138,7 @@ async fn slots_are_requested_from_the_task_executor_in_the_name_of_its_resource_
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn stale_and_future_tokens_change_nothing() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 1).await;
+    let _worker = world.worker("tm-1", 11, 1).await;
     for other in [3, 5] {
         let fence = SlotManagerId(session(other));
         let rpc = &world.process.services.rpc;
@@ -149,11 +156,10 @@ async fn an_occupied_slot_is_replaced_by_another() {
     let slot = SlotId { resource_id: ResourceId::new("tm-1"), index: 0 };
     let error = SlotRequestError::Occupied { slot, job: JobId(9), allocation_id: AllocationId(9) };
     let full = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Refuse(error));
-    let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
     world.add(&full, 11, 1).await;
     world.require(1, 1).await;
     assert_eq!(full.requests.all().len(), 1);
-    world.add(&free, 12, 1).await;
+    let free = world.worker("tm-2", 12, 1).await;
     settle().await;
     assert_eq!(free.requests.all().len(), 1);
     let given = |workers: &SlotOverview, i: usize| workers.workers[i].2[0].0;
@@ -165,10 +171,9 @@ async fn an_occupied_slot_is_replaced_by_another() {
 async fn a_task_executor_that_never_answers_costs_its_slots_only() {
     let world = world(standalone()).await;
     let hole = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Never);
-    let free = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
     world.add(&hole, 11, 1).await;
     world.require(1, 1).await;
-    world.add(&free, 12, 1).await;
+    let free = world.worker("tm-2", 12, 1).await;
     settle().await;
     assert_eq!(free.requests.all().len(), 0, "it may still give it");
     seconds(11).await;
@@ -179,29 +184,22 @@ async fn a_task_executor_that_never_answers_costs_its_slots_only() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_removed_worker_is_replaced_and_a_freed_slot_is_given_again() {
     let world = world(standalone()).await;
-    let one = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    let two = TaskExecutorDouble::start(&world.process, "tm-2", Slots::Give);
-    world.add(&one, 11, 1).await;
+    let _one = world.worker("tm-1", 11, 1).await;
     world.require(1, 1).await;
-    world.add(&two, 12, 1).await;
+    let two = world.worker("tm-2", 12, 1).await;
     let instance_id = InstanceId(11);
-    world.facts.deliver(RemoveTaskExecutor { instance_id });
-    settle().await;
-    settle().await;
+    world.deliver(RemoveTaskExecutor { instance_id }).await;
     let request = two.requests.take().remove(0);
     let (slot_id, allocation_id) = (request.slot_id, request.allocation_id);
     let freed = FreeSlot { instance_id: InstanceId(12), slot_id, allocation_id };
-    world.facts.deliver(freed);
-    settle().await;
-    settle().await;
+    world.deliver(freed).await;
     assert_eq!(two.requests.all().len(), 1, "the requirement stands");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn the_lack_is_told_after_the_start_up_period() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 4).await;
+    let _worker = world.worker("tm-1", 11, 4).await;
     world.require(1, 8).await;
     seconds(58).await;
     assert_eq!(world.rm.lacks.all(), []);
@@ -217,8 +215,7 @@ async fn the_lack_is_told_after_the_start_up_period() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for_them() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 4).await;
+    let worker = world.worker("tm-1", 11, 4).await;
     world.require(1, 5).await;
     world.require_for(JobId(2), 6, 4).await;
     seconds(1).await;
@@ -242,8 +239,7 @@ async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
     settle().await;
     let needed = world.rm.needed.take();
     assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
-    world.facts.deliver(RemoveJob { job_id: JOB });
-    settle().await;
+    world.deliver(RemoveJob { job_id: JOB }).await;
     world.free_all(11, &worker).await;
     settle().await;
     assert_eq!(world.rm.needed.take().last().map(|n| n.missing.len()), Some(0));
@@ -256,13 +252,10 @@ async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_of_a_removed_job_are_freed_where_nobody_else_does() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 1).await;
+    let worker = world.worker("tm-1", 11, 1).await;
     world.require(1, 1).await;
     let given = worker.requests.take().remove(0).allocation_id;
-    world.facts.deliver(RemoveJob { job_id: JOB });
-    settle().await;
-    settle().await;
+    world.deliver(RemoveJob { job_id: JOB }).await;
     let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
     assert_eq!(freed, [given]);
 }
@@ -270,32 +263,25 @@ async fn slots_of_a_removed_job_are_freed_where_nobody_else_does() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn blocked_hosts_and_reports_are_taken_into_account() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 1).await;
+    let worker = world.worker("tm-1", 11, 1).await;
     let hosts = vec!["host-tm-1".to_owned()];
-    world.facts.deliver(BlockHosts { hosts });
-    settle().await;
+    world.deliver(BlockHosts { hosts }).await;
     world.require(1, 1).await;
     assert_eq!(worker.requests.all().len(), 0);
     let totals = world.overview().await.totals;
     assert_eq!((totals.blocked_task_managers, totals.blocked_free_slots), (1, 1));
-    world.facts.deliver(BlockHosts { hosts: vec![] });
-    settle().await;
-    settle().await;
+    world.deliver(BlockHosts { hosts: vec![] }).await;
     assert_eq!(worker.requests.all().len(), 1);
     seconds(5).await;
     let (instance_id, report) = (InstanceId(11), slot_report(&worker.resource_id, 1));
-    world.facts.deliver(ReportSlots { instance_id, report });
-    settle().await;
-    settle().await;
+    world.deliver(ReportSlots { instance_id, report }).await;
     assert_eq!(worker.requests.all().len(), 2, "it has lost the slot");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn requirements_of_an_earlier_job_master_are_not_taken() {
     let world = world(standalone()).await;
-    let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
-    world.add(&worker, 11, 4).await;
+    let worker = world.worker("tm-1", 11, 4).await;
     world.require(2, 1).await;
     world.require(1, 4).await;
     let requests = worker.requests.all();

@@ -123,8 +123,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
             need: body.profile,
             program: body.program,
         };
-        let now = self.now();
-        match self.core.request_slot(now, &request) {
+        match self.core.request_slot(self.now(), &request) {
             Ok(commands) => {
                 let session = body.job_master_id.session();
                 let hint = LeaderInformation { session, address: body.job_master };
@@ -221,8 +220,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
             return Box::pin(ready(Err(DeployError::OtherJobMaster)).into_actor(self));
         }
         let tasks: Vec<_> = deployment.tasks.iter().map(|t| (t.attempt, t.allocation_id)).collect();
-        let now = self.now();
-        let decided = match self.core.deploy(now, job, by, &tasks) {
+        let decided = match self.core.deploy(self.now(), job, by, &tasks) {
             Ok(decided) => decided,
             Err(refusal) => {
                 if refusal == JobMasterRefusal::OtherJobMaster {
@@ -268,9 +266,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
     fn handle(&mut self, ask: Ask<CancelTasks>, ctx: &mut Self::Context) -> Answer<CancelTasks> {
         let _entered = ask.caller.trace.enter();
         let CancelTasks { job_id, attempts } = ask.body;
-        let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else {
-            return Ok(());
-        };
+        let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else { return Ok(()) };
         match self.core.cancel(job_id, JobMasterId::from_session(by), &attempts) {
             Ok(commands) => {
                 self.note_obeyed::<CancelTasks>(Component::JobMaster(job_id), by);
@@ -288,11 +284,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
 impl Handler<Ask<DisconnectJobMaster>> for TaskExecutor {
     type Result = Answer<DisconnectJobMaster>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<DisconnectJobMaster>,
-        ctx: &mut Self::Context,
-    ) -> Answer<DisconnectJobMaster> {
+    fn handle(&mut self, ask: Ask<DisconnectJobMaster>, ctx: &mut Self::Context) -> Self::Result {
         let DisconnectJobMaster { job_id, job_master_id, cause } = ask.body;
         let named = Some(job_master_id.session());
         if self.of::<DisconnectJobMaster>(&ask.caller, named).is_some() {
@@ -331,11 +323,7 @@ impl Handler<Ask<DisconnectResourceManager>> for TaskExecutor {
 impl Handler<Ask<ReportTaskStates>> for TaskExecutor {
     type Result = Answer<ReportTaskStates>;
 
-    fn handle(
-        &mut self,
-        ask: Ask<ReportTaskStates>,
-        ctx: &mut Self::Context,
-    ) -> Answer<ReportTaskStates> {
+    fn handle(&mut self, ask: Ask<ReportTaskStates>, ctx: &mut Self::Context) -> Self::Result {
         let ReportTaskStates { job_id: job, updates } = ask.body;
         if is_of_job(ask.caller.principal, job) {
             self.step(Event::TaskStates { job, updates }, ctx);
@@ -378,9 +366,7 @@ impl Handler<Ask<RequestLogs>> for TaskExecutor {
     type Result = ResponseFuture<Answer<RequestLogs>>;
 
     fn handle(&mut self, _: Ask<RequestLogs>, _: &mut Self::Context) -> Self::Result {
-        let Some(folder) = self.deps.logs.clone() else {
-            return Box::pin(ready(Ok(Vec::new())));
-        };
+        let Some(folder) = self.deps.logs.clone() else { return Box::pin(ready(Ok(Vec::new()))) };
         Box::pin(folder.list())
     }
 }

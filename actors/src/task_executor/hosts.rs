@@ -231,9 +231,7 @@ impl TaskExecutor {
         queue: mpsc::Receiver<HostCall>,
         ctx: &mut Context<Self>,
     ) {
-        let Some(host) = self.hosts.get_mut(&job).filter(|h| h.launch == launch) else {
-            return;
-        };
+        let Some(host) = self.hosts.get_mut(&job).filter(|h| h.launch == launch) else { return };
         let _entered = enter(&self.jobs, job);
         tracing::info!(%job, data_address = %up.data_address, "program host is up");
         host.up = Some(up);
@@ -251,9 +249,7 @@ impl TaskExecutor {
         ctx: &mut Context<Self>,
     ) {
         let ours = self.hosts.get_mut(&job).filter(|h| h.launch == launch && !h.unwanted.get());
-        let Some(host) = ours else {
-            return;
-        };
+        let Some(host) = ours else { return };
         let _entered = enter(&self.jobs, job);
         tracing::warn!(%job, %cause, "program host could not be started");
         host.failed = Some(cause.clone());

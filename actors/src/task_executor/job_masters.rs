@@ -74,9 +74,7 @@ impl TaskExecutor {
         ctx: &mut Context<Self>,
     ) {
         let me = self.party(instance);
-        let Some(shell) = self.jobs.get_mut(&job) else {
-            return;
-        };
+        let Some(shell) = self.jobs.get_mut(&job) else { return };
         let Some(master) = shell.leader.take().filter(|m| m.leader.session == id.session()) else {
             return;
         };

@@ -22,7 +22,8 @@ use crate::blob_server::BlobCache;
 use crate::job_leader_service::{self, Introduction, JobLeaderServiceHandle, leaders, pauses};
 use crate::probe::Fact;
 use crate::services::{PeerWatch, ProcessServices, Running, TurnMarker, stops_at_once};
-use actix::{Actor, AsyncContext, Context, SpawnHandle};
+use crate::turns::Alarm;
+use actix::{Actor, AsyncContext, Context};
 use control::job_table::Connection;
 use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
 use gateways::job_master::{FailSlot, JobMasterGateway};
@@ -155,7 +156,7 @@ struct TaskExecutor {
     hosts: BTreeMap<JobId, RunningHost>,
     /// Allocation of each slot, as last passed to the probe.
     noted: Vec<Option<SlotAllocation>>,
-    timer: Option<(Duration, SpawnHandle)>,
+    timer: Alarm,
     release: watch::Sender<Option<String>>,
     leaving: bool,
 }
@@ -236,7 +237,7 @@ impl TaskExecutor {
             jobs: BTreeMap::new(),
             hosts: BTreeMap::new(),
             noted: vec![None; slots],
-            timer: None,
+            timer: Alarm::default(),
             release,
             leaving: false,
             services,
@@ -316,21 +317,11 @@ impl TaskExecutor {
 
     /// Wakes up when the core is due again.
     fn rearm(&mut self, ctx: &mut Context<Self>) {
-        let due = self.core.deadline();
-        if self.timer.as_ref().map(|(at, _)| *at) == due {
-            return;
-        }
-        if let Some((_, handle)) = self.timer.take() {
-            ctx.cancel_future(handle);
-        }
-        if let Some(at) = due {
-            let wait = at.saturating_sub(self.now());
-            let handle = ctx.run_later(wait, |executor, ctx| {
-                executor.timer = None;
-                executor.step(Event::Tick, ctx);
-            });
-            self.timer = Some((at, handle));
-        }
+        let (due, now) = (self.core.deadline(), self.now());
+        self.timer.set(due, now, ctx, |executor, ctx| {
+            executor.timer.clear();
+            executor.step(Event::Tick, ctx);
+        });
     }
 
     /// Publishes the slots' allocations: to the heartbeats, and changes to the probe.

@@ -113,15 +113,8 @@ impl Setup {
     async fn make(options: &[(&str, &str)], logs: Option<LogFolder>) -> Self {
         let world = World::new(options).await;
         let own = world.services.session;
-        let keeper = world.double::<ProgramHostsGateway>("program_hosts", own, |e| {
-            e.answers::<LaunchHost>().answers::<AwaitHostExit>().answers::<ReleaseHost>()
-        });
-        let host = world.double::<ProgramHostGateway>("program_host", own, |e| {
-            e.answers::<StartHost>()
-                .answers::<DeployToHost>()
-                .answers::<CancelOnHost>()
-                .answers::<ReleaseSlot>()
-        });
+        let keeper = world.double("program_hosts", own, ProgramHostsGateway::endpoint);
+        let host = world.double("program_host", own, ProgramHostGateway::endpoint);
         let services = &world.services;
         let settings = CacheSettings::from_options(&services.options);
         let programs = std::sync::Arc::new(MemoryBlobs::new());
@@ -160,6 +153,21 @@ impl Setup {
 
     pub(super) async fn new() -> Self {
         Self::with(&[]).await
+    }
+
+    /// Returns one that is registered at ResourceManager 1, whose heartbeats go on while they are held.
+    pub(super) async fn registered() -> (Self, PeerWatch) {
+        let mut setup = Self::new().await;
+        let beats = setup.register().await;
+        (setup, beats)
+    }
+
+    /// … and that has given slot A to the job of the JobMaster that is returned.
+    pub(super) async fn with_slot() -> (Self, Script, PeerWatch) {
+        let (setup, beats) = Self::registered().await;
+        let master = setup.job_master(1);
+        setup.request_slot(0, A, &master).await;
+        (setup, master, beats)
     }
 
     pub(super) fn lead(&self, component: Component, script: &Script) {
@@ -214,14 +222,7 @@ impl Setup {
     }
 
     pub(super) fn job_master(&self, n: u64) -> Script {
-        self.world.double::<JobMasterGateway>(&format!("job_master/{n}"), jm(n), |e| {
-            e.answers::<RegisterTaskManager>()
-                .answers::<OfferSlots>()
-                .answers::<UpdateTaskStates>()
-                .answers::<FailSlot>()
-                .answers::<DisconnectTaskManager>()
-                .answers::<OperatorEvent>()
-        })
+        self.world.double(&format!("job_master/{n}"), jm(n), JobMasterGateway::endpoint)
     }
 
     pub(super) fn request(
@@ -346,12 +347,7 @@ impl Setup {
 }
 
 pub(super) fn manager(world: &World, n: u64) -> Script {
-    world.double::<ResourceManagerGateway>(&format!("resource_manager/{n}"), rm(n), |e| {
-        e.answers::<RegisterTaskExecutor>()
-            .answers::<SendSlotReport>()
-            .answers::<NotifySlotAvailable>()
-            .answers::<DisconnectTaskExecutor>()
-    })
+    world.double(&format!("resource_manager/{n}"), rm(n), ResourceManagerGateway::endpoint)
 }
 
 /// A job that is served: its JobMaster with its heartbeats, and the question for its host's end.
@@ -379,8 +375,7 @@ pub(super) fn refused<C: Call>(answer: Result<C::Reply, CallError<C::Error>>) ->
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn stale_and_future_sessions_are_fenced_before_anything_changes() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
+    let (mut s, _beats) = Setup::registered().await;
     let master = s.job_master(1);
     for wrong in [session(0), session(2)] {
         let te: Remote<TaskExecutorGateway> =

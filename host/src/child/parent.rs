@@ -63,9 +63,7 @@ impl ParentWatch {
     /// unlimited). Kills the process if silence is to be watched and no thread for it can be started.
     pub(super) fn heard(self: &Arc<Self>, allowed_ms: Option<u64>) {
         self.heard_at.store(self.now_ms(), Ordering::Release);
-        let Some(allowed_ms) = allowed_ms else {
-            return;
-        };
+        let Some(allowed_ms) = allowed_ms else { return };
         self.allowed.store(allowed_ms, Ordering::Release);
         if allowed_ms == 0 {
             return;

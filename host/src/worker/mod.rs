@@ -372,9 +372,7 @@ fn duration(
     key: &str,
     default: Duration,
 ) -> Result<Duration, BuildError> {
-    let Some(text) = options.get(key) else {
-        return Ok(default);
-    };
+    let Some(text) = options.get(key) else { return Ok(default) };
     let wrong = || BuildError::Invalid(format!("{key}: '{text}' is not a duration, e.g. 10 s"));
     parse_duration(text).ok_or_else(wrong)
 }

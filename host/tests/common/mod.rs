@@ -409,8 +409,14 @@ pub async fn deploy(
     attempts
 }
 
+/// Tells the coordinators that the job has finished; every line that its collect sink has then.
+pub async fn results(host: &Host, graph: &JobGraph) -> BTreeSet<String> {
+    soon("the end", host.gateway.ask(JobEnded { finished: true })).await.unwrap();
+    collected(host, graph).await
+}
+
 /// Every line that the job's collect sink has.
-pub async fn collected(host: &Host, graph: &JobGraph) -> BTreeSet<String> {
+async fn collected(host: &Host, graph: &JobGraph) -> BTreeSet<String> {
     let operator = graph.nodes.iter().find(|n| n.kind == "collect").unwrap().operator_id;
     let mut lines = BTreeSet::new();
     let mut offset = 0;

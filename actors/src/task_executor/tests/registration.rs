@@ -91,8 +91,7 @@ async fn a_silent_manager_is_registered_at_again_while_tasks_run() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn only_its_own_manager_disconnects_or_releases_it() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
+    let (mut s, _beats) = Setup::registered().await;
     let bye = |n, terminate| DisconnectResourceManager {
         resource_manager_id: rm(n),
         cause: "idle".into(),

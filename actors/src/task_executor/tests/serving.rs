@@ -8,10 +8,7 @@ use storage::blobs::{BlobStore as _, store_bytes};
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn the_first_slot_launches_the_host_registers_and_offers() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     s.request_slot(0, A, &master).await;
     s.request_slot(1, B, &master).await;
     let address = s.host_address(None);
@@ -78,10 +75,7 @@ async fn slot_requests_are_refused_with_the_reason() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_failed_offer_is_repeated() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     let _exit = s.launch().await;
     s.connect(&mut master).await;
     let _job_beats = s.job_master_beats(1);
@@ -94,10 +88,7 @@ async fn a_failed_offer_is_repeated() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_master_that_knows_it_no_more_is_registered_at_again() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     let _exit = s.launch().await;
     s.connect(&mut master).await;
     let _job_beats = s.job_master_beats(1);
@@ -113,8 +104,7 @@ async fn a_job_master_that_knows_it_no_more_is_registered_at_again() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_slot_that_no_job_master_takes_is_freed_and_its_host_ended() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
+    let (mut s, _beats) = Setup::registered().await;
     let mut nobody = s.job_master(1);
     nobody.vanish();
     s.request_slot(0, A, &nobody).await;
@@ -128,10 +118,7 @@ async fn a_slot_that_no_job_master_takes_is_freed_and_its_host_ended() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_host_that_cannot_start_is_told_to_the_job_master_by_cause() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     let not_ours = BuildError::Invalid("not a Flott program".into());
     s.keeper.next::<LaunchHost>().await.answer(Err(not_ours));
     s.keeper.next::<ReleaseHost>().await.answer(Ok(()));
@@ -150,10 +137,7 @@ async fn a_host_that_cannot_start_is_told_to_the_job_master_by_cause() {
 /// The process is gone when it gets its settings: its address is nobody's.
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stack_overflow_before_the_first_deployment_is_told_by_its_signal() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     let address = EndpointAddress::new(NodeAddress::new("host:7-0"), "program_host");
     let gone = HostAddress { address, ..s.host_address(Some(7)) };
     s.keeper.next::<LaunchHost>().await.answer(Ok(gone));
@@ -170,8 +154,7 @@ async fn a_stack_overflow_before_the_first_deployment_is_told_by_its_signal() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn the_program_is_named_to_the_keeper_and_stays_in_the_cache_while_it_runs() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
+    let (mut s, _beats) = Setup::registered().await;
     let master = s.job_master(1);
     let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).await.unwrap();
     let mut request = s.request(0, A, &master);
@@ -230,10 +213,7 @@ async fn a_slot_given_back_goes_when_its_tasks_have_ended_and_only_at_its_master
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_host_in_a_process_of_its_own_fences_itself_and_its_end_is_noticed() {
-    let mut s = Setup::new().await;
-    let _beats = s.register().await;
-    let mut master = s.job_master(1);
-    s.request_slot(0, A, &master).await;
+    let (mut s, mut master, _beats) = Setup::with_slot().await;
     let address = s.host_address(Some(4711));
     s.keeper.next::<LaunchHost>().await.answer(Ok(address));
     let exit = s.keeper.next::<AwaitHostExit>().await;
