@@ -356,6 +356,18 @@ fn the_last_records_are_committed_by_the_final_checkpoint() {
 }
 
 #[test]
+fn a_record_after_the_end_of_input_is_refused_by_the_test_of_a_sink() {
+    let world = Shown::default();
+    let mut test = sink(&world).open().unwrap();
+    test.push(0, 1).unwrap();
+    test.end_of_input().unwrap();
+    let error = test.push(0, 2).unwrap_err().to_string();
+    assert!(error.contains("subtask 0") && error.contains("before end_of_input"), "{error}");
+    test.finish().unwrap();
+    assert_eq!(log(&world), ["abort 0", "1 of 1 try 0"]);
+}
+
+#[test]
 fn a_global_committer_gets_what_all_writers_prepared_for_a_checkpoint_at_once() {
     let world = Shown::default();
     let global = || testing::sink(Globally::<false>(Numbers { world: world.clone() })).subtasks(2);
