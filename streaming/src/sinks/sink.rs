@@ -218,6 +218,8 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     const COMMITS: bool = true;
     /// True if nothing is committed before the input has ended, by itself or because the job is stopped and drained: the only commit is
     /// that of the final checkpoint or of the stop's savepoint, with the committables of all checkpoints.
+    /// Writers abort no leftovers then: what a failed attempt has prepared for no checkpoint stays until this commit, which may delete all
+    /// of its job that is neither among the committables nor kept for a savepoint ([`GlobalCommitter::keep`]).
     const ONLY_AT_END: bool = false;
     /// Commits all committables of a checkpoint, in the order of the checkpoints, one checkpoint at a time. Not called for a checkpoint
     /// without committables, nor while a [`GlobalCommitter::check`] is under way. The future runs beside the task, on the process's tokio

@@ -110,8 +110,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///
 /// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
 /// committer. Before each barrier come `flush`, `prepare_commit` and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
-/// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint. At the end comes
-/// `close`, after `withdraw` if the JobMaster has cancelled the task or it has failed before its announcement was sent.
+/// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
+/// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has failed before its announcement was sent.
 ///
 /// A writer of packets of three numbers. Numbers of a packet that is not full at a barrier are its state; files that no checkpoint
 /// holds are deleted by the attempt that takes over:
@@ -263,6 +263,10 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     type Committable: Record;
     /// The state of the writer: a struct with `#[derive(OperatorState)]`, [`NoWriterState`](super::NoWriterState) for none.
     type State: OperatorState;
+    /// True if [`CommittingSinkWriter::abort_leftovers`] is called also where the global committer commits only at the end. It must leave
+    /// then what any attempt has ever prepared.
+    #[doc(hidden)]
+    const ABORTS_BEFORE_END: bool = false;
 
     /// Returns what is to be committed when the checkpoint is complete. Called once per barrier, and once after the last
     /// record, after [`SinkWriter::flush`] and before [`CommittingSinkWriter::snapshot_state`]; not at barriers after the last record.
@@ -313,6 +317,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// Deletes what earlier attempts have left over, of each subtask for which [`OperatorContext::takes_over`] is true. Called
     /// once, when the first checkpoint after the start is complete. By then the committers have committed all that the restored
     /// checkpoint held: what earlier attempts prepared and is still not committed belongs to no checkpoint.
+    ///
+    /// Not called if the sink has a global committer with [`ONLY_AT_END`](super::GlobalCommitter::ONLY_AT_END): what earlier attempts
+    /// prepared stays in the checkpoints until the end, and its one commit can tell the leftovers.
     ///
     /// # Errors
     /// A returned error fails the task.

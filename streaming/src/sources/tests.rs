@@ -1077,6 +1077,102 @@ fn every_source_goes_on_from_a_checkpoint_where_it_was() {
     }
 }
 
+/// Reads a source to its end and starts it anew from a checkpoint after that. Returns what the two read.
+fn restored_after_its_end<S: Source>(make: impl Fn() -> S) -> (Vec<S::Record>, Vec<S::Record>) {
+    let mut test = testing::source(make()).open().unwrap();
+    test.run().unwrap();
+    assert!(test.has_ended());
+    let snapshot = test.snapshot().unwrap();
+    let mut restored = testing::source(make()).restore(snapshot).open().unwrap();
+    restored.run().unwrap();
+    assert!(restored.has_ended());
+    assert_eq!(restored.last_watermark(), Some(i64::MAX));
+    (test.output(), restored.output())
+}
+
+#[test]
+fn a_source_that_is_restored_after_its_end_reads_nothing_again() {
+    let numbers: Vec<u64> = (0..50).collect();
+    let expected = || (numbers.clone(), Vec::new());
+    assert_eq!(restored_after_its_end(|| SequenceSource::new(0..50)), expected());
+    assert_eq!(restored_after_its_end(|| CollectionSource::new(numbers.clone())), expected());
+    let (again, contexts) = mpsc::channel();
+    let made = || Scripted { context: again.clone(), first: vec![log("a", [1, -1])] };
+    let read = vec![("a".to_owned(), 1), ("echo".to_owned(), 0)];
+    assert_eq!(restored_after_its_end(made), (read, Vec::new()));
+    let contexts: Vec<_> = contexts.try_iter().collect();
+    assert_eq!(contexts.len(), 2, "enumerators");
+    assert_eq!(contexts[1].registered_readers(), [0; 0], "the reader was not started");
+}
+
+#[test]
+fn a_source_goes_on_with_another_number_of_subtasks() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    let text: Vec<String> = (10_000..19_000).map(|i| i.to_string()).collect();
+    std::fs::write(&path, text.join("\n")).unwrap();
+    let file = || FileSource::<String>::new(vec![path.clone()], Some(10_000), remote);
+    let numbers: Vec<u64> = (0..9_000).collect();
+    for (before, after) in [(1, 1), (2, 1), (2, 2), (1, 3), (3, 2)] {
+        let all = rescaled(|| SequenceSource::new(0..9_000), before, after);
+        assert_eq!(all, numbers, "{before} -> {after}");
+        assert_eq!(rescaled(file, before, after), text, "{before} -> {after}");
+    }
+    let one = testing::source(SequenceSource::new(0..9)).subtask(1, 2);
+    let mut one = one.open().unwrap();
+    let snapshot = one.snapshot().unwrap();
+    let one = testing::source(SequenceSource::new(0..9)).subtask(1, 2).restore(snapshot);
+    let mut one = one.open().unwrap();
+    one.run().unwrap();
+    assert_eq!(one.output(), [1, 3, 5, 7], "its own part, though the other subtask has no reader");
+}
+
+/// Reads with `before` subtasks, of which the last one is ahead, and with `after` ones from a checkpoint. Returns all records, sorted.
+fn rescaled<S: Source<Record: Ord>>(
+    make: impl Fn() -> S,
+    before: u32,
+    after: u32,
+) -> Vec<S::Record> {
+    let mut test = testing::source(make()).subtasks(before).open().unwrap();
+    test.poll().unwrap();
+    test.poll_subtask(before - 1).unwrap();
+    assert!(test.poll_subtask(before).unwrap_err().to_string().contains("no subtask"));
+    let snapshot = test.snapshot().unwrap();
+    let mut all = test.output();
+    // What comes behind the checkpoint is lost with the attempts.
+    test.poll().unwrap();
+    let mut test = testing::source(make()).subtasks(after).restore(snapshot).open().unwrap();
+    test.run().unwrap();
+    assert!(test.has_ended());
+    all.extend(test.output());
+    all.sort();
+    all
+}
+
+#[test]
+fn a_checkpoint_of_which_a_source_hears_nothing_is_one_that_has_failed() {
+    let read_again = |complete: bool| {
+        let (source, _contexts) = scripted(vec![log("a", [1, 2])]);
+        let mut test = testing::source(source).open().unwrap();
+        test.barrier(1).unwrap();
+        if complete {
+            test.notify_complete(1).unwrap();
+        }
+        test.give_back().unwrap();
+        let of_enumerator = test.barrier(2).unwrap();
+        let (source, _contexts) = scripted(Vec::new());
+        let mut test = testing::source(source).restore(of_enumerator).open().unwrap();
+        test.run().unwrap();
+        test.output().len()
+    };
+    assert_eq!(read_again(true), 2, "the reader's part has the split");
+    assert_eq!(read_again(false), 4, "the enumerator has got the split back too");
+    let mut test = testing::source(SequenceSource::new(0..9)).open().unwrap();
+    test.barrier(2).unwrap();
+    let error = test.barrier(2).unwrap_err().to_string();
+    assert!(error.contains("checkpoint 2") && error.contains("ascend"), "{error}");
+}
+
 #[test]
 fn the_names_of_splits_stay_while_they_are_read() {
     let split = FileSplit { path: "/a".into(), start: 5, end: 10 };

@@ -17,6 +17,8 @@ use tokio::runtime::Runtime;
 
 /// Name of the operator.
 pub(super) const OPERATOR: &str = "test";
+/// Id of the operator under test.
+pub(super) const OPERATOR_ID: OperatorId = OperatorId(0);
 /// The node of the operator under test.
 pub(super) const NODE: NodeId = NodeId(0);
 
@@ -123,6 +125,7 @@ pub(super) fn timer(ticket: u64) -> OperatorMail {
 }
 
 /// Returns the context of an operator under test, with its place: subtask (from 0) and parallelism.
+#[cfg(test)]
 pub(crate) fn context(
     place: (u32, u32),
     options: BTreeMap<String, String>,
@@ -132,17 +135,52 @@ pub(crate) fn context(
     context_of(JobId(0), place, 0, options, interrupt, upcalls)
 }
 
+/// Returns the context of a source under test, with its place: subtask (from 0) and parallelism. The subtask takes checkpoints also after
+/// the end of its data, as in a job that takes any. `restored_at_end`: it had reached that end in the checkpoint that it is restored from.
+pub(super) fn context_of_source(
+    place: (u32, u32),
+    restored_at_end: bool,
+    options: BTreeMap<String, String>,
+    upcalls: Arc<dyn TaskUpcalls>,
+) -> OperatorContext {
+    let shared = shared_of(JobId(0), place, 0, options, Interrupt::default(), upcalls);
+    context_in(ChainShared { restored_at_end, ends_with_checkpoint: true, ..shared })
+}
+
 /// Returns the context of an operator under test: of a job, in its place, and in that attempt (from 0).
 pub(super) fn context_of(
+    job_id: JobId,
+    place: (u32, u32),
+    attempt: u32,
+    options: BTreeMap<String, String>,
+    interrupt: Interrupt,
+    upcalls: Arc<dyn TaskUpcalls>,
+) -> OperatorContext {
+    context_in(shared_of(job_id, place, attempt, options, interrupt, upcalls))
+}
+
+/// Returns the context of the operator under test, the first one of a chain. It restores nothing.
+fn context_in(shared: ChainShared) -> OperatorContext {
+    OperatorContext {
+        node: NODE,
+        operator: OPERATOR_ID,
+        name: OPERATOR.into(),
+        restore: Mutex::default(),
+        shared: Arc::new(shared),
+    }
+}
+
+/// Returns what the operators of a chain under test share. The chain is not restored at its end, and finishes without a checkpoint.
+fn shared_of(
     job_id: JobId,
     (subtask, parallelism): (u32, u32),
     attempt: u32,
     options: BTreeMap<String, String>,
     interrupt: Interrupt,
     upcalls: Arc<dyn TaskUpcalls>,
-) -> OperatorContext {
+) -> ChainShared {
     let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt };
-    let shared = ChainShared {
+    ChainShared {
         job_id,
         subtask,
         parallelism,
@@ -161,12 +199,5 @@ pub(super) fn context_of(
         aborted: 0.into(),
         snapshots: Mutex::default(),
         bases: Mutex::default(),
-    };
-    OperatorContext {
-        node: NODE,
-        operator: OperatorId(0),
-        name: OPERATOR.into(),
-        restore: Mutex::default(),
-        shared: Arc::new(shared),
     }
 }

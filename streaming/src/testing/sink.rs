@@ -141,8 +141,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarnessBuilder<T, S> {
             let operator = SinkWriterOperator::<T, S>::new(self.sink.clone());
             writers.push(self.prepare(operator, place, &self.restore.writers).open()?);
         }
-        let mut test =
-            SinkHarness { writers, committers, global: global.transpose()?, checkpoint: 0 };
+        let global = global.transpose()?;
+        let mut test = SinkHarness { writers, committers, global, checkpoint: 0, ended: false };
         test.commit()?;
         test.pass_on()?;
         Ok(test)
@@ -161,24 +161,33 @@ pub struct SinkHarness<T: Send + 'static, S: Sink<T>> {
     committers: Vec<CommitterHarness<T, S, CommitterOf<T, S>>>,
     global: Option<CommitterHarness<T, S, GlobalCommitterOf<T, S>>>,
     checkpoint: u64,
+    /// True once the end of input was passed in.
+    ended: bool,
 }
 
 impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// Passes a record without an event time to the writer of a subtask, from 0.
     ///
     /// # Errors
-    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask, or after
+    /// [`SinkHarness::end_of_input`].
     pub fn push(&mut self, subtask: u32, record: T) -> Result<(), TaskError> {
         self.push_at(subtask, record, NO_TIME)
     }
     /// Passes a record to the writer of a subtask, from 0, with an event time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask.
+    /// Returns the error with which the writer's task would fail, or [`TaskError::Deployment`] if there is no such subtask, or after
+    /// [`SinkHarness::end_of_input`]: the record would never be prepared.
     pub fn push_at(&mut self, subtask: u32, record: T, timestamp: i64) -> Result<(), TaskError> {
         let writer = self.writers.get_mut(subtask as usize).ok_or_else(|| {
             TaskError::Deployment(format!("the sink under test has no subtask {subtask}"))
         })?;
+        if self.ended {
+            return Err(TaskError::Deployment(format!(
+                "subtask {subtask} of the sink under test takes no record after the end of input: push it before end_of_input"
+            )));
+        }
         writer.push_at(record, timestamp)?;
         self.pass_on()
     }
@@ -199,6 +208,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
     pub fn end_of_input(&mut self) -> Result<(), TaskError> {
+        self.ended = true;
         self.writers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;
         self.pass_on()?;
         self.committers.iter_mut().try_for_each(OperatorHarness::end_of_input)?;

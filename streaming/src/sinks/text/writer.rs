@@ -100,6 +100,10 @@ impl TextWriter {
         }
         self.sync()?;
         self.file = None;
+        // From now on checkpoints hold the part itself, which must outlive all attempts: this name is never that of a leftover.
+        let ended = self.staging.join(format!("ended-{}", self.names.part(0)));
+        fs::rename(&self.path, &ended)?;
+        self.path = ended;
         File::open(&self.staging)?.sync_all()?;
         let identity = Identity::of(&self.path)?.ok_or(io::ErrorKind::NotFound)?;
         let (subtask, path) = (self.names.subtask(), self.path.display().to_string());
@@ -158,6 +162,8 @@ impl<T: ToLine> SinkWriter<T> for TextWriter {
 impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
     type Committable = TextPart;
     type State = TextState;
+    // A part is prepared at its subtask's end, under a name that is no leftover's; others have been copied by then.
+    const ABORTS_BEFORE_END: bool = true;
 
     fn prepare_commit(&mut self) -> Result<Vec<TextPart>, BoxError> {
         Ok(self.ready.take().into_iter().collect())

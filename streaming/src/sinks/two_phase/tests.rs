@@ -356,6 +356,18 @@ fn the_last_records_are_committed_by_the_final_checkpoint() {
 }
 
 #[test]
+fn a_record_after_the_end_of_input_is_refused_by_the_test_of_a_sink() {
+    let world = Shown::default();
+    let mut test = sink(&world).open().unwrap();
+    test.push(0, 1).unwrap();
+    test.end_of_input().unwrap();
+    let error = test.push(0, 2).unwrap_err().to_string();
+    assert!(error.contains("subtask 0") && error.contains("before end_of_input"), "{error}");
+    test.finish().unwrap();
+    assert_eq!(log(&world), ["abort 0", "1 of 1 try 0"]);
+}
+
+#[test]
 fn a_global_committer_gets_what_all_writers_prepared_for_a_checkpoint_at_once() {
     let world = Shown::default();
     let global = || testing::sink(Globally::<false>(Numbers { world: world.clone() })).subtasks(2);
@@ -391,7 +403,94 @@ fn what_is_committed_only_at_the_end_waits_for_the_final_checkpoint_also_across_
     let restored = global().subtasks(1).attempt(2).restore(last).open().unwrap();
     assert_eq!(log(&world), ["[1, 2]"]);
     restored.finish().unwrap();
-    assert_eq!(log(&world), ["abort 0"], "once");
+    assert_eq!(log(&world), [""; 0], "once, and no writer deletes what waits for the end");
+}
+
+/// A sink that publishes everything at the end. Its writers hide their numbers with those of their attempts, and abort leftovers as
+/// [`CommittingSinkWriter`] says: those of other attempts that are hidden still.
+#[derive(Default)]
+struct AtTheEnd(Arc<Mutex<Hidden>>);
+#[derive(Default)]
+struct Hidden {
+    hidden: std::collections::BTreeSet<(u32, u64)>,
+    shown: Vec<u64>,
+}
+struct HidingWriter {
+    place: Arc<Mutex<Hidden>>,
+    attempt: u32,
+    taken: Vec<(u32, u64)>,
+}
+struct ShowAll(Arc<Mutex<Hidden>>);
+
+impl Sink<u64> for AtTheEnd {
+    type Committable = (u32, u64);
+    type Writer = HidingWriter;
+    type Committer = NoCommitter;
+    type GlobalCommitter = ShowAll;
+    fn create_writer(&self, context: &OperatorContext) -> Result<HidingWriter, BoxError> {
+        let attempt = context.attempt().attempt;
+        Ok(HidingWriter { place: self.0.clone(), attempt, taken: Vec::new() })
+    }
+    fn create_committer(&self, _: &OperatorContext) -> Result<NoCommitter, BoxError> {
+        Ok(NoCommitter)
+    }
+    fn create_global_committer(&self, _: &OperatorContext) -> Result<ShowAll, BoxError> {
+        Ok(ShowAll(self.0.clone()))
+    }
+}
+impl SinkWriter<u64> for HidingWriter {
+    fn write(&mut self, number: u64, _: &WriterContext<'_>) -> Result<(), BoxError> {
+        lock(&self.place).hidden.insert((self.attempt, number));
+        self.taken.push((self.attempt, number));
+        Ok(())
+    }
+}
+impl CommittingSinkWriter<u64> for HidingWriter {
+    type Committable = (u32, u64);
+    type State = NoWriterState;
+    fn prepare_commit(&mut self) -> Result<Vec<(u32, u64)>, BoxError> {
+        Ok(std::mem::take(&mut self.taken))
+    }
+    fn abort_leftovers(&mut self, _: &OperatorContext) -> Result<(), BoxError> {
+        lock(&self.place).hidden.retain(|(attempt, _)| *attempt == self.attempt);
+        Ok(())
+    }
+}
+impl GlobalCommitter<(u32, u64)> for ShowAll {
+    const ONLY_AT_END: bool = true;
+    async fn commit(&self, request: CommitRequest<Vec<(u32, u64)>>) -> Result<(), CommitError> {
+        let mut place = lock(&self.0);
+        for committable in request.committable {
+            if !place.hidden.remove(&committable) {
+                return Err(CommitError::Failed(format!("{committable:?} is not there")));
+            }
+            place.shown.push(committable.1);
+        }
+        // What is left belongs to no checkpoint.
+        place.hidden.clear();
+        Ok(())
+    }
+}
+
+#[test]
+fn what_waits_for_the_end_is_not_aborted_by_the_attempts_that_come_before_it() {
+    let place = Arc::<Mutex<Hidden>>::default();
+    let made = |attempt| testing::sink(AtTheEnd(place.clone())).attempt(attempt);
+    let mut checkpoint = testing::SinkSnapshot::default();
+    for attempt in 0..3 {
+        let mut test = made(attempt).restore(checkpoint).open().unwrap();
+        let number = u64::from(attempt) + 1;
+        test.push(0, number).unwrap();
+        checkpoint = test.barrier(number, false).unwrap();
+        test.notify_complete(number).unwrap();
+        test.push(0, 99).unwrap();
+        test.fail();
+    }
+    let mut last = made(3).restore(checkpoint).open().unwrap();
+    last.push(0, 4).unwrap();
+    last.finish().unwrap();
+    let place = lock(&place);
+    assert_eq!((place.shown.as_slice(), place.hidden.len()), ([1, 2, 3, 4].as_slice(), 0));
 }
 
 #[test]
@@ -402,7 +501,7 @@ fn a_job_that_is_stopped_before_its_end_commits_nothing_that_waits_for_the_end()
     test.push(0, 1).unwrap();
     test.barrier(1, true).unwrap();
     test.notify_complete(1).unwrap();
-    assert_eq!(log(&world), ["abort 0"]);
+    assert_eq!(log(&world), [""; 0]);
     assert!(!test.is_committing(), "the task may finish");
 }
 

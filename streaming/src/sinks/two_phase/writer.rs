@@ -6,7 +6,7 @@ use crate::{
     graph::draft::lock,
     operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
-    sinks::{CommittingSinkWriter, Sink, SinkWriter, WriterContext},
+    sinks::{CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter, WriterContext},
     state::{Share, State, read_operator_state, write_operator_state},
 };
 use std::sync::atomic::Ordering;
@@ -176,8 +176,11 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
+        // What waits for the end is in checkpoints until then, and only the global committer has it.
+        let waits = <S::GlobalCommitter as GlobalCommitter<S::Committable>>::ONLY_AT_END;
+        let aborts = !waits || <S::Writer as CommittingSinkWriter<T>>::ABORTS_BEFORE_END;
         match &mut self.writer {
-            Some(writer) if !std::mem::replace(&mut self.aborted, true) => {
+            Some(writer) if aborts && !std::mem::replace(&mut self.aborted, true) => {
                 writer.abort_leftovers(context).map_err(|error| failed(context, error))
             }
             _ => Ok(()),
