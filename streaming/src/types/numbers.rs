@@ -3,6 +3,7 @@
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
     columns::{fixed, read_lists, read_numbers, write_fixed, write_lists, write_numbers},
+    std_types::word,
     write_varint, write_zigzag,
 };
 
@@ -37,8 +38,7 @@ macro_rules! unsigned {
     ($($type:ident),*) => {$(
         impl FlottType for $type {
             columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            word!(stringify!($type));
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) { write_varint(*self as u64, out); }
             #[inline]
@@ -66,8 +66,7 @@ macro_rules! signed {
     ($($type:ident),*) => {$(
         impl FlottType for $type {
             columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            word!(stringify!($type));
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) { write_zigzag(*self as i64, out); }
             #[inline]
@@ -96,8 +95,7 @@ macro_rules! fixed {
     ($($type:ident as $hash:ident),*) => {$(
         impl FlottType for $type {
             columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            word!(stringify!($type));
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_le_bytes()); }
             #[inline]
@@ -132,12 +130,7 @@ fn hash_i128(value: i128, hasher: &mut KeyHasher) {
 }
 
 impl FlottType for u8 {
-    fn type_name() -> String {
-        "u8".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("u8");
-    }
+    word!("u8");
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(*self);
     }
@@ -162,12 +155,7 @@ impl FlottType for u8 {
 }
 
 impl FlottType for i8 {
-    fn type_name() -> String {
-        "i8".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("i8");
-    }
+    word!("i8");
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_le_bytes());
     }
