@@ -2,7 +2,7 @@
 
 use crate::{
     batch::{Batch, NO_TIME},
-    graph::draft::lock,
+    lock,
     operators::{Consumer, Flow},
     seam::{StreamEvent, TaskError},
 };
