@@ -12,10 +12,9 @@ use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
     batch::Batch,
-    chain::{EdgeWriter, Head, NoConsumer, RoundRobin, SourceHead},
+    chain::{Head, NoConsumer, RoundRobin, SourceHead, fixtures::TestPort},
     harness::Harness,
     operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
-    seam::{Element, OutputPort},
     state::fixtures,
     testing,
     time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
@@ -1139,34 +1138,14 @@ impl SourceReader for Late {
     }
 }
 
-/// A port of one channel that takes everything, and whose consumer is not there yet.
-struct Wide;
-
-impl OutputPort for Wide {
-    fn channels(&self) -> usize {
-        1
-    }
-    fn try_send(&mut self, _: usize, _: Element) -> Result<(), Element> {
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        true
-    }
-    fn batch_records(&self, _: usize) -> Option<usize> {
-        None
-    }
-}
-
 #[test]
 fn a_reader_that_had_to_wait_does_not_begin_with_a_large_batch() {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let context = OperatorContext::for_tests(0, 1);
-    let next = EdgeWriter::new(
-        Box::new(Wide),
-        Box::new(RoundRobin::new(0)),
-        Arc::default(),
-        crate::Interrupt::default(),
-    );
+    // The consumer is not there yet.
+    let port = TestPort::<u64>::new(1, usize::MAX);
+    port.state().asked = vec![None];
+    let next = port.writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     let reader = Ok(Late(calls.clone()));
     let mut head = SourceHead::new(reader, false, None, Box::new(next), context).unwrap();
     head.open().unwrap();
