@@ -8,7 +8,7 @@ use crate::{
         key_panes::KeyPanes,
         pane_rule::{PaneCore, PaneRule},
     },
-    state::{StateBackend, Table},
+    state::{Kept, StateBackend, Table},
 };
 use std::cell::Cell;
 
@@ -173,7 +173,7 @@ proptest! {
             panes.give_up(&slices, slices.first_open(moment, lateness));
             looks += 1;
         }
-        prop_assert!(panes.is_empty());
+        prop_assert!(panes.holds_nothing());
         // At most once for each window, and for the end of the lateness.
         prop_assert!(looks <= 12, "{}", looks);
     }
