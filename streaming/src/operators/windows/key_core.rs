@@ -35,9 +35,6 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// Version byte of the written state, different for windows of another kind, so that neither is read as the other.
     const VERSION: u8;
 
-    /// Returns the declaration of the keyed state.
-    fn declare() -> Vec<StateDeclaration>;
-
     /// Appends the properties that tell these windows from others of the same kind, such as their size, to a snapshot; nothing by
     /// default.
     fn write_parts(&self, _out: &mut Vec<u8>) {}
@@ -97,6 +94,8 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
 /// The windows of one key, as a [`KeyRule`] keeps them in the state backend, with the moment that the key is queued for. The [`KeyCore`]
 /// sets that moment, and joins the windows that several parts of a restored state have of the key.
 pub trait KeyWindows: Kept + Default {
+    /// Returns the declaration of the keyed state, a map of panes or sessions.
+    fn declare() -> Vec<StateDeclaration>;
     /// Returns the place of the moment, in milliseconds since 1970, for which the key is queued: no window ends, or is discarded,
     /// before it. The moment is no part of the written state: it is `None` for windows that were read.
     fn looked_at(&mut self) -> &mut Option<i64>;
@@ -144,7 +143,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, R: KeyRule<T, S,
 {
     /// Returns the declaration of the keyed state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
-        R::declare()
+        R::Windows::declare()
     }
 
     /// Makes a store in memory without windows, which takes no records before it is opened. `lateness` says what happens to late
@@ -178,7 +177,7 @@ where
             restored: Restored::default(),
             first_group: 0,
         };
-        Self { resident: Resident::new(backend, R::declare()), timing }
+        Self { resident: Resident::new(backend, R::Windows::declare()), timing }
     }
 
     /// Returns the number of entries in the queue.
@@ -317,8 +316,7 @@ where
                 queue.forget(at, &key);
             }
         }
-        let Some((window, kept)) = ended else { return Ok(()) };
-        self.emit(key, window, kept)
+        ended.map_or(Ok(()), |(window, kept)| self.emit(key, window, kept))
     }
 }
 

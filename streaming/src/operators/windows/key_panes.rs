@@ -157,14 +157,11 @@ fn merge<K, T, F: WindowFolding<K, T>>(
     }
 }
 
-impl<A: Record> KeyPanes<A> {
+impl<A: Record> KeyWindows for KeyPanes<A> {
     /// Returns the declaration of the state: a map from the number of a pane to the kept value.
-    pub(super) fn declare() -> Vec<StateDeclaration> {
+    fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, A>::declare("window-contents")]
     }
-}
-
-impl<A: Record> KeyWindows for KeyPanes<A> {
     fn looked_at(&mut self) -> &mut Option<i64> {
         &mut self.looked_at
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     operators::{KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
-    state::{Free, KeyAddress, Place, StateBackend, StateDeclaration, Taken},
+    state::{Free, KeyAddress, Place, StateBackend, Taken},
     types::{Key, Reader, Record, write_zigzag},
 };
 
@@ -30,10 +30,6 @@ where
 {
     type Windows = KeyPanes<F::Kept>;
     const VERSION: u8 = VERSION;
-
-    fn declare() -> Vec<StateDeclaration> {
-        KeyPanes::<F::Kept>::declare()
-    }
 
     fn write_parts(&self, out: &mut Vec<u8>) {
         self.0.parts().iter().for_each(|ms| write_zigzag(*ms, out));

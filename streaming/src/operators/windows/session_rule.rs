@@ -9,7 +9,7 @@ use super::{
 use crate::{
     operators::{KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
-    state::{Free, KeyAddress, Place, StateBackend, StateDeclaration, Table, Taken},
+    state::{Free, KeyAddress, Place, StateBackend, Table, Taken},
     types::{Key, Record},
 };
 
@@ -37,10 +37,6 @@ where
 {
     type Windows = Sessions<F::Kept>;
     const VERSION: u8 = 2;
-
-    fn declare() -> Vec<StateDeclaration> {
-        Sessions::<F::Kept>::declare()
-    }
 
     fn next(&self, sessions: &Sessions<F::Kept>, passed: i64, lateness: i64) -> Option<i64> {
         sessions.next(passed, lateness)

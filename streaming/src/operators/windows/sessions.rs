@@ -120,14 +120,11 @@ impl<A> Sessions<A> {
     }
 }
 
-impl<A: Record> Sessions<A> {
+impl<A: Record> KeyWindows for Sessions<A> {
     /// Returns the declaration of the state: a map from a session's first millisecond to its last one and the kept value.
-    pub(super) fn declare() -> Vec<StateDeclaration> {
+    fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, (i64, A)>::declare("sessions")]
     }
-}
-
-impl<A: Record> KeyWindows for Sessions<A> {
     #[inline]
     fn looked_at(&mut self) -> &mut Option<i64> {
         &mut self.looked_at
