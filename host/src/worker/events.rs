@@ -36,19 +36,10 @@ impl OperatorEvents for ParentEvents {
         from: ExecutionAttemptId,
         operator: OperatorId,
         event: Vec<u8>,
+        may_repeat: bool,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         let ask = ForwardOperatorEvent { job_id: self.job_id, attempt: from, operator, event };
-        within(send(self.parent.clone(), ask, false)).boxed()
-    }
-
-    fn poll(
-        &self,
-        from: ExecutionAttemptId,
-        operator: OperatorId,
-        event: Vec<u8>,
-    ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
-        let ask = ForwardOperatorEvent { job_id: self.job_id, attempt: from, operator, event };
-        within(send(self.parent.clone(), ask, true)).boxed()
+        within(send(self.parent.clone(), ask, may_repeat)).boxed()
     }
 
     fn store_chunk(

@@ -3,7 +3,8 @@
 use super::inputs::{Inputs, Pending, record_type};
 use crate::{
     chain::{Assembly, Head, InputHead, SourceHead},
-    graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts, lock},
+    graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts},
+    lock,
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
     sources::{self, Boundedness, Source, SplitEnumerator, intern::SourceCoordinators},

@@ -1,40 +1,15 @@
 //! Steps that are interrupted in functions of the program outside of operators: partitioners, keys and timestamps.
 
-use super::*;
+use super::{fixtures::TestPort, *};
 use crate::{
     batch::Batch,
     harness::Harness,
     operators::{ByValue, Collector, Consumer, OutputTag},
-    seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters},
+    seam::{Interrupt, StreamEvent},
     sources::CollectionSource,
     time::WatermarkStrategy,
 };
 use std::sync::{Arc, Mutex};
-
-/// Everything that a port has sent, in order: records of a channel, or an event.
-type Sent = Arc<Mutex<Vec<(usize, Result<Vec<u64>, StreamEvent>)>>>;
-
-/// A port of two channels that takes everything.
-struct Port(Sent);
-
-impl OutputPort for Port {
-    fn channels(&self) -> usize {
-        2
-    }
-    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
-        let sent = match element {
-            Element::Batch(batch) => {
-                Ok(ErasedBatch::downcast::<u64>(batch).unwrap().into_parts().0)
-            }
-            Element::Event(event) => Err(event),
-        };
-        self.0.lock().unwrap().push((channel, sent));
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        true
-    }
-}
 
 /// The records that a function of the program was called for.
 type Calls = Arc<Mutex<Vec<u64>>>;
@@ -51,11 +26,12 @@ fn raising(interrupt: &Interrupt, calls: &Calls) -> impl Fn(&u64) -> u64 + Clone
     }
 }
 
-fn edge(partitioner: Box<dyn Partitioner<u64>>, interrupt: &Interrupt) -> (EdgeWriter<u64>, Sent) {
-    let sent = Sent::default();
-    let port = Box::new(Port(sent.clone()));
-    let counters = Arc::new(TaskCounters::default());
-    (EdgeWriter::new(port, partitioner, counters, interrupt.clone()), sent)
+fn edge(
+    partitioner: Box<dyn Partitioner<u64>>,
+    interrupt: &Interrupt,
+) -> (EdgeWriter<u64>, TestPort<u64>) {
+    let port = TestPort::new(2, 100);
+    (port.writer(partitioner, interrupt), port)
 }
 
 /// A partitioner that calls [`raising`] for each record.
@@ -67,7 +43,7 @@ fn custom(interrupt: &Interrupt, calls: &Calls) -> Box<dyn Partitioner<u64>> {
 #[test]
 fn a_custom_partitioner_is_interrupted_after_the_record_at_work() {
     let (interrupt, calls) = (Interrupt::default(), Calls::default());
-    let (mut writer, sent) = edge(custom(&interrupt, &calls), &interrupt);
+    let (mut writer, port) = edge(custom(&interrupt, &calls), &interrupt);
     let mut batch = Batch::from((0..10).collect::<Vec<u64>>());
     assert!(!writer.batch(&mut batch).unwrap(), "it takes no more in this step");
     assert!(batch.is_empty() && writer.is_interrupted() && !writer.full());
@@ -76,7 +52,8 @@ fn a_custom_partitioner_is_interrupted_after_the_record_at_work() {
     writer.batch(&mut Batch::from(vec![10, 11])).unwrap();
     writer.event(StreamEvent::EndOfInput).unwrap();
     writer.flush(true).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [(0, Ok(vec![0, 2])), (1, Ok(vec![1, 3]))]);
+    let records = |records: [u64; 2]| Ok((records.to_vec(), None));
+    assert_eq!(port.state().sent, [(0, records([0, 2])), (1, records([1, 3]))]);
     assert_eq!(calls.lock().unwrap().len(), 4);
     // While the flag stays up, each step processes one record.
     writer.resume().unwrap();
@@ -87,19 +64,19 @@ fn a_custom_partitioner_is_interrupted_after_the_record_at_work() {
     assert_eq!(*calls.lock().unwrap(), (0..12).collect::<Vec<_>>());
     let end = Err(StreamEvent::EndOfInput);
     let rest = [
-        (0, Ok(vec![4, 6, 8, 10])),
-        (1, Ok(vec![5, 7, 9, 11])),
+        (0, Ok((vec![4, 6, 8, 10], None))),
+        (1, Ok((vec![5, 7, 9, 11], None))),
         (0, end.clone()),
         (1, end.clone()),
     ];
-    assert_eq!(sent.lock().unwrap()[2..], rest);
+    assert_eq!(port.state().sent[2..], rest);
 }
 
 #[test]
 fn a_computed_key_is_interrupted_after_the_record_at_work() {
     let (interrupt, calls) = (Interrupt::default(), Calls::default());
     let key = ByValue::new(raising(&interrupt, &calls));
-    let (mut writer, sent) = edge(Box::new(HashByKey::new(key, 2, 128)), &interrupt);
+    let (mut writer, port) = edge(Box::new(HashByKey::new(key, 2, 128)), &interrupt);
     writer.batch(&mut Batch::from((0..10).collect::<Vec<u64>>())).unwrap();
     assert!(writer.is_interrupted());
     assert_eq!(*calls.lock().unwrap(), [0, 1, 2, 3]);
@@ -107,8 +84,7 @@ fn a_computed_key_is_interrupted_after_the_record_at_work() {
     writer.resume().unwrap();
     assert_eq!(*calls.lock().unwrap(), (0..10).collect::<Vec<_>>());
     writer.flush(true).unwrap();
-    let sent = sent.lock().unwrap();
-    assert_eq!(sent.iter().map(|(_, records)| records.as_ref().unwrap().len()).sum::<usize>(), 10);
+    assert_eq!(port.take_lengths().iter().map(|(_, records)| records).sum::<usize>(), 10);
 }
 
 #[test]
@@ -248,46 +224,18 @@ fn quick_functions_on_texts_look_at_the_interruption_after_every_record() {
     assert_eq!(log[at + 1], "second", "the rest of the batch waits");
 }
 
-/// A port with room for some elements, which keeps those it was sent.
-#[derive(Clone, Default)]
-struct Narrow(Arc<Mutex<(usize, Vec<u64>)>>);
-
-impl OutputPort for Narrow {
-    fn channels(&self) -> usize {
-        2
-    }
-    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
-        let mut port = self.0.lock().unwrap();
-        if channel == 1 || port.0 == 0 {
-            return Err(element);
-        }
-        if let Element::Batch(batch) = element {
-            port.0 -= 1;
-            port.1.extend(ErasedBatch::downcast::<u64>(batch).unwrap().into_parts().0);
-        }
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        self.0.lock().unwrap().0 > 0
-    }
-}
-
 /// Emits a million numbers in one call to an edge, whose consumer takes what it was sent after every 1,000; `aside`: to a side
 /// output. Returns the maximum number of records that were kept in the task.
 fn kept_by_an_edge(partitioner: Box<dyn Partitioner<u64>>, aside: bool) -> usize {
     use crate::operators::{FlatMap, Link, OperatorContext, SideOutputs, side_output};
     const RECORDS: u64 = 1_000_000;
-    let (narrow, kept) = (Narrow::default(), Arc::new(Mutex::new(0)));
+    let (narrow, kept) = (TestPort::<u64>::new(2, 0), Arc::new(Mutex::new(0)));
+    // Nothing is sent to the other channel.
+    narrow.state().room[1] = 1;
     let (port, most) = (narrow.clone(), kept.clone());
     let context = OperatorContext::for_tests(0, 1);
     let interrupt = context.shared().interrupt.clone();
-    let counters = Arc::new(TaskCounters::default());
-    let writer = Box::new(EdgeWriter::new(
-        Box::new(narrow.clone()),
-        partitioner,
-        counters,
-        interrupt.clone(),
-    ));
+    let writer = Box::new(narrow.writer(partitioner, &interrupt));
     let many = FlatMap::new(move |of: u64, out: &mut Collector<u64>| {
         for n in 0..of {
             match aside {
@@ -295,10 +243,12 @@ fn kept_by_an_edge(partitioner: Box<dyn Partitioner<u64>>, aside: bool) -> usize
                 false => out.collect(n),
             }
             if n % 1_000 == 0 {
-                let mut port = port.0.lock().unwrap();
-                port.0 = 64;
+                let mut port = port.state();
+                port.room[0] = 64;
+                let sent: usize =
+                    port.sent.iter().map(|(_, batch)| batch.as_ref().unwrap().0.len()).sum();
                 let mut most = most.lock().unwrap();
-                *most = (n as usize + 1 - port.1.len()).max(*most);
+                *most = (n as usize + 1 - sent).max(*most);
             }
         }
     });
@@ -313,11 +263,16 @@ fn kept_by_an_edge(partitioner: Box<dyn Partitioner<u64>>, aside: bool) -> usize
     link.batch(&mut Batch::from(vec![RECORDS])).unwrap();
     interrupt.clear();
     for _ in 0..10_000 {
-        narrow.0.lock().unwrap().0 = 64;
+        narrow.state().room[0] = 64;
         link.flush(true).unwrap();
         link.resume().unwrap();
     }
-    assert!(narrow.0.lock().unwrap().1.iter().copied().eq(0..RECORDS), "once and in order");
+    let sent = std::mem::take(&mut narrow.state().sent);
+    let records = sent.into_iter().flat_map(|(channel, batch)| {
+        assert_eq!(channel, 0);
+        batch.unwrap().0
+    });
+    assert!(records.eq(0..RECORDS), "once and in order");
     *kept.lock().unwrap()
 }
 

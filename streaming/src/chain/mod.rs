@@ -23,6 +23,8 @@ pub use runner::ChainTask;
 pub use source::SourceHead;
 
 #[cfg(test)]
+pub(crate) mod fixtures;
+#[cfg(test)]
 mod interrupt_tests;
 #[cfg(test)]
 mod stop_tests;

@@ -1,6 +1,6 @@
 //! Chains, heads and edges by themselves.
 
-use super::*;
+use super::{fixtures::TestPort, *};
 use crate::{
     batch::Batch,
     harness::Harness,
@@ -8,60 +8,12 @@ use crate::{
         BoxError, ByValue, Collector, Consumer, Link, Operator, OperatorContext, ProcessFunction,
         SideOutputs,
     },
-    seam::{
-        Element, ErasedBatch, Interrupt, OutputPort, Progress, StreamEvent, TaskCounters, TaskError,
-    },
+    seam::{Element, ErasedBatch, Interrupt, Progress, StreamEvent, TaskCounters, TaskError},
     state::{channel_of_group, key_group},
     types::key_hash,
 };
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-
-/// A batch with the watermark behind it, or an event.
-type Content = Result<(Vec<u64>, Option<i64>), StreamEvent>;
-type Sent = Arc<Mutex<Vec<(usize, Content)>>>;
-
-/// Takes so many elements per channel until it is emptied.
-struct Port {
-    sent: Sent,
-    free: Arc<Mutex<Vec<usize>>>,
-}
-
-impl OutputPort for Port {
-    fn channels(&self) -> usize {
-        self.free.lock().unwrap().len()
-    }
-    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
-        let mut free = self.free.lock().unwrap();
-        if free[channel] == 0 {
-            return Err(element);
-        }
-        free[channel] -= 1;
-        let element = match element {
-            Element::Batch(batch) => {
-                let watermark = batch.watermark;
-                Ok((ErasedBatch::downcast::<u64>(batch).unwrap().into_parts().0, watermark))
-            }
-            Element::Event(event) => Err(event),
-        };
-        self.sent.lock().unwrap().push((channel, element));
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        self.free.lock().unwrap().iter().all(|free| *free > 0)
-    }
-}
-
-fn writer(
-    channels: usize,
-    room: usize,
-    partitioner: Box<dyn Partitioner<u64>>,
-) -> (EdgeWriter<u64>, Sent, Arc<Mutex<Vec<usize>>>) {
-    let (sent, free) = (Sent::default(), Arc::new(Mutex::new(vec![room; channels])));
-    let port = Port { sent: sent.clone(), free: free.clone() };
-    let counters = Arc::new(TaskCounters::default());
-    (EdgeWriter::new(Box::new(port), partitioner, counters, Interrupt::default()), sent, free)
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
@@ -77,7 +29,8 @@ proptest! {
         } else {
             Box::new(RoundRobin::new(1))
         };
-        let (mut writer, sent, free) = writer(channels, room, partitioner);
+        let port = TestPort::new(channels, room);
+        let mut writer = port.writer(partitioner, &Interrupt::default());
         let mut next = 0;
         for size in &batches {
             let mut batch = Batch::from((next..next + size).collect::<Vec<u64>>());
@@ -91,13 +44,13 @@ proptest! {
                 break;
             }
             prop_assert!(writer.full());
-            free.lock().unwrap().iter_mut().for_each(|free| *free += 1);
+            port.state().room.iter_mut().for_each(|room| *room += 1);
         }
         prop_assert!(!writer.full());
         let mut all = Vec::new();
         let mut marked = vec![false; channels];
         let mut last = vec![None; channels];
-        for (channel, element) in sent.lock().unwrap().iter() {
+        for (channel, element) in &port.state().sent {
             match element {
                 Ok((records, watermark)) => {
                     prop_assert!(!marked[*channel]);
@@ -126,12 +79,13 @@ proptest! {
 
     #[test]
     fn broadcast_gives_every_channel_everything(size in 0_u64..5_000, channels in 1_usize..5) {
-        let (mut writer, sent, _) = writer(channels, 1_000, Box::new(Broadcast));
+        let port = TestPort::<u64>::new(channels, 1_000);
+        let mut writer = port.writer(Box::new(Broadcast), &Interrupt::default());
         writer.batch(&mut Batch::from((0..size).collect::<Vec<u64>>())).unwrap();
         prop_assert!(writer.flush(true).unwrap());
         for channel in 0..channels {
-            let sent = sent.lock().unwrap();
-            let of_channel = sent.iter().filter(|(to, _)| *to == channel);
+            let state = port.state();
+            let of_channel = state.sent.iter().filter(|(to, _)| *to == channel);
             let got: Vec<u64> = of_channel.flat_map(|(_, element)| element.clone().unwrap().0).collect();
             prop_assert_eq!(got, (0..size).collect::<Vec<_>>());
         }
@@ -243,101 +197,60 @@ fn functions_that_are_known_to_be_quick_look_behind_every_16_records() {
 
 #[test]
 fn a_watermark_rides_on_the_next_batch_of_each_channel() {
-    let (mut writer, sent, _) = writer(2, 100, Box::new(RoundRobin::new(0)));
+    let port = TestPort::<u64>::new(2, 100);
+    let mut writer = port.writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     writer.batch(&mut Batch::from(vec![1, 2])).unwrap();
     writer.event(StreamEvent::Watermark(10)).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [], "it ships nothing by itself");
+    assert_eq!(port.state().sent, [], "it ships nothing by itself");
     writer.batch(&mut Batch::from((0..2_046).collect::<Vec<u64>>())).unwrap();
     writer.event(StreamEvent::Watermark(20)).unwrap();
-    let of = |channel: usize, sent: &Sent| -> Vec<(usize, Option<i64>)> {
-        let sent = sent.lock().unwrap();
+    let of = |channel: usize| -> Vec<(usize, Option<i64>)> {
+        let sent = &port.state().sent;
         let batches = sent.iter().filter(|(to, _)| *to == channel);
         batches.map(|(_, content)| content.clone().map(|(r, w)| (r.len(), w)).unwrap()).collect()
     };
-    assert_eq!(of(0, &sent), [(1_024, Some(10))]);
-    assert_eq!(of(1, &sent), [(1_024, Some(10))]);
-    sent.lock().unwrap().clear();
+    assert_eq!(of(0), [(1_024, Some(10))]);
+    assert_eq!(of(1), [(1_024, Some(10))]);
+    port.state().sent.clear();
     // Nothing takes the second one along: it goes alone when all that waits is sent.
     assert!(writer.flush(true).unwrap());
     let alone = Err(StreamEvent::Watermark(20));
-    assert_eq!(*sent.lock().unwrap(), [(0, alone.clone()), (1, alone)]);
+    assert_eq!(port.state().sent, [(0, alone.clone()), (1, alone)]);
     assert!(writer.flush(true).unwrap());
-    assert_eq!(sent.lock().unwrap().len(), 2, "and once");
-}
-
-/// Takes batches of texts, and keeps their lengths.
-struct Texts(Arc<Mutex<Vec<(usize, usize)>>>);
-
-impl OutputPort for Texts {
-    fn channels(&self) -> usize {
-        2
-    }
-    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
-        if let Element::Batch(batch) = element {
-            self.0.lock().unwrap().push((channel, batch.len()));
-        }
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        true
-    }
+    assert_eq!(port.state().sent.len(), 2, "and once");
 }
 
 #[test]
 fn buffers_that_are_beyond_the_limit_of_larger_records_go_first() {
-    let sent = Arc::new(Mutex::new(Vec::new()));
+    let port = TestPort::<String>::new(2, 100);
     let by_first = |text: &String, _: usize| usize::from(text.starts_with('b'));
-    let port = Box::new(Texts(sent.clone()));
-    let counters = Arc::new(TaskCounters::default());
-    let mut writer =
-        EdgeWriter::new(port, Box::new(ByFunction::new(by_first)), counters, Interrupt::default());
+    let mut writer = port.writer(Box::new(ByFunction::new(by_first)), &Interrupt::default());
     writer.batch(&mut Batch::from(vec!["a".to_owned(); 500])).unwrap();
-    assert_eq!(*sent.lock().unwrap(), []);
+    assert_eq!(port.take_lengths(), []);
     // Of these, three make a batch.
     let large = || "b".repeat(80 << 10);
     writer.batch(&mut Batch::from(vec![large(), large()])).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [(0, 500)]);
+    assert_eq!(port.take_lengths(), [(0, 500)]);
     writer.batch(&mut Batch::from(vec![large()])).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [(0, 500), (1, 3)]);
-}
-
-/// Takes nothing, and keeps what it is told to hold.
-struct Holds(Arc<Mutex<u64>>, Arc<Mutex<bool>>);
-
-impl OutputPort for Holds {
-    fn channels(&self) -> usize {
-        2
-    }
-    fn try_send(&mut self, _: usize, element: Element) -> Result<(), Element> {
-        if *self.1.lock().unwrap() { Ok(()) } else { Err(element) }
-    }
-    fn writable(&mut self) -> bool {
-        *self.1.lock().unwrap()
-    }
-    fn hold(&mut self, bytes: u64) {
-        *self.0.lock().unwrap() = bytes;
-    }
+    assert_eq!(port.take_lengths(), [(1, 3)]);
 }
 
 #[test]
 fn a_port_is_told_what_is_open_or_waits() {
-    let (held, open) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(false)));
-    let port = Box::new(Holds(held.clone(), open.clone()));
-    let counters = Arc::new(TaskCounters::default());
-    let mut writer =
-        EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters, Interrupt::default());
+    let port = TestPort::<String>::new(2, 0);
+    let mut writer = port.writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     let text = || "a".repeat(1_000);
     let weight = crate::types::FlottType::weight(&text()) as u64;
     writer.batch(&mut Batch::from(vec![text(); 200])).unwrap();
-    assert_eq!(*held.lock().unwrap(), 200 * weight, "half-filled buffers");
+    assert_eq!(port.state().held, 200 * weight, "half-filled buffers");
     writer.batch(&mut Batch::from(vec![text(); 800])).unwrap();
     assert!(writer.full());
-    assert_eq!(*held.lock().unwrap(), 1_000 * weight, "batches that found no room");
-    *open.lock().unwrap() = true;
+    assert_eq!(port.state().held, 1_000 * weight, "batches that found no room");
+    port.state().room.fill(100);
     assert!(writer.flush(true).unwrap());
-    assert_eq!(*held.lock().unwrap(), 0);
+    assert_eq!(port.state().held, 0);
     writer.batch(&mut Batch::with_times(vec![text(); 200], vec![7; 200])).unwrap();
-    assert_eq!(*held.lock().unwrap(), 200 * (weight + 8), "event times take memory too");
+    assert_eq!(port.state().held, 200 * (weight + 8), "event times take memory too");
 }
 
 #[test]
@@ -430,86 +343,57 @@ fn a_step_that_is_interrupted_takes_no_further_batch() {
     assert_eq!(*records.lock().unwrap(), 103);
 }
 
-/// A port of two channels whose consumers ask for batches of so many records. Keeps the batches' lengths.
-struct Paced(Arc<Mutex<[usize; 2]>>, Arc<Mutex<Vec<(usize, usize)>>>);
-
-impl OutputPort for Paced {
-    fn channels(&self) -> usize {
-        2
-    }
-    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
-        if let Element::Batch(batch) = element {
-            self.1.lock().unwrap().push((channel, batch.len()));
-        }
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        true
-    }
-    fn batch_records(&self, channel: usize) -> Option<usize> {
-        Some(self.0.lock().unwrap()[channel])
-    }
+/// A port whose consumers ask for batches of so many records.
+fn paced(asked: [usize; 2]) -> TestPort<u64> {
+    let port = TestPort::new(2, 100);
+    port.state().asked = asked.map(Some).into();
+    port
 }
 
 #[test]
 fn batches_are_as_small_as_the_slowest_consumer_asks_and_grow_when_it_is_fast_again() {
-    let (asked, sent) = (Arc::new(Mutex::new([100, 400])), Arc::new(Mutex::new(Vec::new())));
-    let port = Box::new(Paced(asked.clone(), sent.clone()));
+    let port = paced([100, 400]);
     let to = |n: &u64, _: usize| usize::from(*n > 0);
-    let counters = Arc::new(TaskCounters::default());
-    let mut writer =
-        EdgeWriter::new(port, Box::new(ByFunction::new(to)), counters, Interrupt::default());
+    let mut writer = port.writer(Box::new(ByFunction::new(to)), &Interrupt::default());
     let mut batch = |channel: u64, records: usize| {
         writer.batch(&mut Batch::from(vec![channel; records])).unwrap();
-        std::mem::take(&mut *sent.lock().unwrap())
+        port.take_lengths()
     };
     assert_eq!(batch(1, 60), []);
-    asked.lock().unwrap()[0] = 40;
+    port.state().asked[0] = Some(40);
     assert_eq!(batch(0, 100), [(0, 100)], "the port is asked with the batch that is sent");
     assert_eq!(batch(1, 1), [(1, 60)], "60 records are more than 40, and not left to grow");
     assert_eq!(batch(1, 39), [(1, 40)]);
-    *asked.lock().unwrap() = [400, 300];
+    port.state().asked = vec![Some(400), Some(300)];
     assert_eq!(batch(0, 39), [], "still 40");
     writer.flush(true).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [(0, 39)]);
+    assert_eq!(port.take_lengths(), [(0, 39)]);
     assert_eq!(writer.most_at_once(), 300, "everything that waits was sent, and all were asked");
 }
 
 #[test]
 fn a_consumer_that_gets_no_records_makes_no_batch_small() {
     // The consumer of channel 1 has never worked, and its share is the first guess.
-    let (asked, sent) = (Arc::new(Mutex::new([400, 8])), Arc::new(Mutex::new(Vec::new())));
-    let port = Box::new(Paced(asked, sent.clone()));
-    let counters = Arc::new(TaskCounters::default());
+    let port = paced([400, 8]);
     let to_first = Box::new(ByFunction::new(|_: &u64, _: usize| 0));
-    let mut writer = EdgeWriter::new(port, to_first, counters, Interrupt::default());
+    let mut writer = port.writer(to_first, &Interrupt::default());
     writer.batch(&mut Batch::from(vec![1; 10])).unwrap();
     writer.flush(true).unwrap();
-    sent.lock().unwrap().clear();
+    port.state().sent.clear();
     writer.batch(&mut Batch::from(vec![1; 399])).unwrap();
-    assert_eq!(*sent.lock().unwrap(), []);
+    assert_eq!(port.take_lengths(), []);
     writer.batch(&mut Batch::from(vec![1])).unwrap();
-    assert_eq!(*sent.lock().unwrap(), [(0, 400)]);
+    assert_eq!(port.take_lengths(), [(0, 400)]);
 }
 
 #[test]
 fn a_chain_from_which_nothing_comes_works_on_more_at_once() {
-    let asked = Arc::new(Mutex::new([16, 16]));
-    let port = Box::new(Paced(asked, Arc::default()));
-    let counters = Arc::new(TaskCounters::default());
-    let mut writer =
-        EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters, Interrupt::default());
+    let mut writer = paced([16, 16]).writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     let grows: Vec<usize> = (0..8).map(|_| writer.most_at_once()).collect();
     assert_eq!(grows, [16, 32, 64, 128, 256, 512, 1_024, 1_024]);
     writer.batch(&mut Batch::from(vec![1])).unwrap();
     assert_eq!(writer.most_at_once(), 16);
-    let texts = Box::new(Texts(Arc::default()));
-    let counters = Arc::new(TaskCounters::default());
-    let writer = EdgeWriter::<String>::new(
-        texts,
-        Box::new(RoundRobin::new(0)),
-        counters,
-        Interrupt::default(),
-    );
+    let texts = TestPort::<String>::new(2, 100);
+    let writer = texts.writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     assert!((0..8).all(|_| writer.most_at_once() == 32), "they may be large");
 }

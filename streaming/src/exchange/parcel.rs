@@ -4,7 +4,6 @@ use crate::{
     seam::{EdgeCodec, Element, StreamEvent},
     types::CodecError,
 };
-use std::fmt;
 
 /// Bytes that each parcel counts for in addition to its contents; an event counts for nothing else.
 pub(super) const PARCEL_OVERHEAD: u64 = 32;
@@ -13,12 +12,15 @@ pub(super) const PARCEL_OVERHEAD: u64 = 32;
 pub(super) const PARCEL_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { 1 << 31 };
 
 /// One element on its way from producer to consumer.
+#[derive(derive_more::Debug)]
 pub(super) enum Parcel {
     /// An element that is handed over inside the process.
     Typed(Element),
     /// An encoded batch.
+    #[debug("Batch({} bytes)", _0.len())]
     Batch(Vec<u8>),
     /// An encoded event.
+    #[debug("Event({} bytes)", _0.len())]
     Event(Vec<u8>),
 }
 
@@ -80,16 +82,6 @@ impl Parcel {
 /// Returns what `len` encoded bytes count for. Both ends of a connection must compute the same number.
 pub(super) fn encoded_weight(len: usize) -> u64 {
     len as u64 + PARCEL_OVERHEAD
-}
-
-impl fmt::Debug for Parcel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Typed(element) => write!(f, "Typed({element:?})"),
-            Self::Batch(bytes) => write!(f, "Batch({} bytes)", bytes.len()),
-            Self::Event(bytes) => write!(f, "Event({} bytes)", bytes.len()),
-        }
-    }
 }
 
 #[cfg(test)]

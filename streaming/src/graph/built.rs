@@ -1,15 +1,18 @@
 //! A built job: the graph and the code of its vertices. Nothing here may decide a parallelism: each subtask's context brings it
 //! from the submitted graph.
 
-use crate::seam::{
-    Coordinator, CoordinatorContext, CoordinatorFactory, EdgeCodec, Subtask, SubtaskContext,
-    SubtaskFactory, TaskError,
+use crate::{
+    lock,
+    seam::{
+        Coordinator, CoordinatorContext, CoordinatorFactory, EdgeCodec, Subtask, SubtaskContext,
+        SubtaskFactory, TaskError,
+    },
 };
 use model::{EdgeId, JobGraph, JobVertexId, OperatorId};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// A job as built in one process, by [`build`](crate::build): its graph, and the factories of its subtasks, coordinators and codecs, which
@@ -45,7 +48,7 @@ impl BuiltJob {
             .vertices
             .get(&vertex)
             .ok_or_else(|| TaskError::Deployment(format!("the program has no vertex {vertex}")))?;
-        factory.lock().unwrap_or_else(PoisonError::into_inner).subtask(context)
+        lock(factory).subtask(context)
     }
 
     /// Creates the coordinator of an operator; it is not started yet.
@@ -60,7 +63,7 @@ impl BuiltJob {
         let factory = self.coordinators.get(&operator).ok_or_else(|| {
             TaskError::Deployment(format!("operator {operator} has no coordinator"))
         })?;
-        Ok(factory.lock().unwrap_or_else(PoisonError::into_inner).coordinator(context))
+        Ok(lock(factory).coordinator(context))
     }
 
     /// Returns the codec of an edge's batches, which encodes them for another process; `None` if the job has no such edge.

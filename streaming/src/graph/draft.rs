@@ -2,6 +2,7 @@
 
 use crate::{
     chain::{Assembly, EdgeWriter, FanOut, Head, NoConsumer, Partitioner, RoundRobin},
+    lock,
     operators::{Consumer, SideOutput, SideOutputs, side_output},
     seam::{CoordinatorFactory, EdgeCodec, TaskError},
     types::Record,
@@ -9,7 +10,7 @@ use crate::{
 use model::{NodeId, graph::StateDeclaration};
 use std::{
     any::Any,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The route of records from one operator to the next, as the program declares it.
@@ -97,10 +98,6 @@ struct Reader<T> {
     partitioner: Option<MakePartitioner<T>>,
     /// Makes the reader as the next operator of a chain; `None` if the reader always begins a chain.
     make: Option<SharedMake<T>>,
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: Record> Downstream<T> {

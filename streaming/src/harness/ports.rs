@@ -2,7 +2,7 @@
 
 use super::upcalls::Flag;
 use crate::{
-    graph::draft::lock,
+    lock,
     seam::{EdgeCodec, Element, InputPort, OutputPort, Polled, StreamEvent},
 };
 use std::{

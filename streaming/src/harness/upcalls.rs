@@ -1,7 +1,7 @@
 //! The upcalls of tasks in the harness: a clock that jumps, events for coordinators, I/O on a runtime of the harness.
 
 use crate::{
-    graph::draft::lock,
+    lock,
     seam::{Mail, OnFailure, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;

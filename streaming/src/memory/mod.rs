@@ -44,11 +44,6 @@ impl MemoryBudget {
             .is_ok()
     }
 
-    /// Takes `more` bytes if they are free, without regard to shares. Returns true if it took them; false, with no effect, otherwise.
-    pub fn try_take(&self, more: u64) -> bool {
-        self.try_take_share(0, more)
-    }
-
     /// Takes `more` bytes whether or not they are free, for work that must go on. Callers take one unit, such as one element, at a time.
     pub fn take(&self, more: u64) {
         let before = self.used.fetch_add(more, Ordering::AcqRel);
@@ -121,8 +116,8 @@ mod tests {
     #[test]
     fn what_is_given_back_is_free_again() {
         let budget = MemoryBudget::new(100);
-        assert!(budget.try_take(100));
-        assert!(!budget.try_take(1));
+        assert!(budget.try_take_share(0, 100));
+        assert!(!budget.try_take_share(0, 1));
         budget.give_back(100);
         assert_eq!(budget.free(), 100);
         budget.give_back(5);

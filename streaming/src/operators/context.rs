@@ -498,18 +498,7 @@ pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
 impl OperatorContext {
     /// Makes the context of a subtask without a host, for tests.
     pub(crate) fn for_tests(subtask: u32, parallelism: u32) -> Self {
-        use crate::seam::TaskSnapshot;
-        struct Nobody;
-        impl TaskUpcalls for Nobody {
-            fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
-            fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
-            fn now_unix_ms(&self) -> u64 {
-                0
-            }
-            fn wake_at(&self, _: Duration, _: u64) {}
-            fn acknowledge(&self, _: u64, _: TaskSnapshot) {}
-        }
-        Self::for_tests_with(subtask, parallelism, Arc::new(Nobody))
+        Self::for_tests_with(subtask, parallelism, Arc::new(crate::state::slow::Reads::default()))
     }
 
     /// Makes the context of a subtask whose host is `upcalls`, for tests.

@@ -12,7 +12,7 @@ use crate::{
     seam::{Interrupt, StreamEvent, TaskError},
     types::Record,
 };
-use std::{any::Any, fmt, marker::PhantomData};
+use std::{any::Any, marker::PhantomData};
 
 /// The name of a side output, a second stream that an operator emits, with its record type.
 /// [`Collector::collect_to`](super::Collector::collect_to) emits to it, and [`Stream::side_output`](crate::Stream::side_output) reads it;
@@ -34,6 +34,8 @@ use std::{any::Any, fmt, marker::PhantomData};
 ///     numbers.side_output(&REFUSED).print();
 /// }
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("OutputTag({name:?})")]
 pub struct OutputTag<T> {
     name: &'static str,
     record: PhantomData<fn() -> T>,
@@ -59,11 +61,6 @@ impl<T> Clone for OutputTag<T> {
     }
 }
 impl<T> Copy for OutputTag<T> {}
-impl<T> fmt::Debug for OutputTag<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OutputTag").field(&self.name).finish()
-    }
-}
 
 /// A side output of an operator, independent of its record type: a buffer of emitted records, and the edges (connections to the tasks that
 /// read them) that they go to. The chain's assembly makes one for each side output that something reads. The operator's

@@ -119,9 +119,30 @@ where
     link
 }
 
+/// Returns the context of an operator whose steps are ended by `interrupt`.
+fn interrupted_by(interrupt: &crate::Interrupt) -> OperatorContext {
+    let clock = Arc::new(Clock::default());
+    crate::testing::context((0, 1), Default::default(), interrupt.clone(), clock)
+}
+
 fn ring<T>(link: &mut impl Consumer<T>, ticket: u32) {
     let to = OperatorContext::for_tests(0, 1).node;
     link.deliver(to, OperatorMail::Timer { ticket }).unwrap();
+}
+
+/// Implements `process` of an operator that hands its records on.
+macro_rules! passes {
+    () => {
+        fn process(
+            &mut self,
+            batch: &mut Batch<u64>,
+            out: &mut Collector<u64>,
+            _: &OperatorContext,
+        ) -> Result<(), TaskError> {
+            out.pass(batch);
+            Ok(())
+        }
+    };
 }
 
 /// Emits a watermark of its own with each mail: the mail's ticket.
@@ -129,15 +150,7 @@ struct Own;
 
 impl Operator<u64> for Own {
     type Out = u64;
-    fn process(
-        &mut self,
-        batch: &mut Batch<u64>,
-        out: &mut Collector<u64>,
-        _: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        out.pass(batch);
-        Ok(())
-    }
+    passes!();
     fn mail(
         &mut self,
         mail: OperatorMail,
@@ -156,15 +169,7 @@ struct Sees(Arc<Mutex<Vec<StreamEvent>>>);
 
 impl Operator<u64> for Sees {
     type Out = u64;
-    fn process(
-        &mut self,
-        batch: &mut Batch<u64>,
-        out: &mut Collector<u64>,
-        _: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        out.pass(batch);
-        Ok(())
-    }
+    passes!();
     fn event(
         &mut self,
         event: StreamEvent,
@@ -233,14 +238,8 @@ fn a_subtask_whose_records_wait_for_room_is_not_idle() {
 #[test]
 fn batches_that_wait_are_worked_off_one_by_one() {
     let door = Door::default();
-    let interrupt = crate::seam::Interrupt::default();
-    let place = (0, 1);
-    let context = crate::testing::context(
-        place,
-        Default::default(),
-        interrupt.clone(),
-        Arc::new(Clock::default()),
-    );
+    let interrupt = crate::Interrupt::default();
+    let context = interrupted_by(&interrupt);
     let map = Map::new(|n: u64| n);
     let mut link = Link::new(map, Box::new(door.clone()), SideOutputs::default(), context);
     interrupt.raise();
@@ -256,13 +255,8 @@ fn batches_that_wait_are_worked_off_one_by_one() {
 #[test]
 fn records_get_their_times_one_by_one_where_the_step_is_interrupted() {
     let door = Door::default();
-    let interrupt = crate::seam::Interrupt::default();
-    let context = crate::testing::context(
-        (0, 1),
-        Default::default(),
-        interrupt.clone(),
-        Arc::new(Clock::default()),
-    );
+    let interrupt = crate::Interrupt::default();
+    let context = interrupted_by(&interrupt);
     let times = crate::time::WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
     let assign = super::AssignWatermarks::new(times);
     let mut link = Link::new(assign, Box::new(door.clone()), SideOutputs::default(), context);
@@ -469,15 +463,7 @@ struct Closing {
 
 impl Operator<u64> for Closing {
     type Out = u64;
-    fn process(
-        &mut self,
-        batch: &mut Batch<u64>,
-        out: &mut Collector<u64>,
-        _: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        out.pass(batch);
-        Ok(())
-    }
+    passes!();
     fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         *self.ends.lock().unwrap() += 1;
         if self.fails { Err(context.user_error("stuck".into())) } else { Ok(()) }
@@ -617,15 +603,7 @@ struct Incremental;
 
 impl Operator<u64> for Incremental {
     type Out = u64;
-    fn process(
-        &mut self,
-        batch: &mut Batch<u64>,
-        out: &mut Collector<u64>,
-        _: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        out.pass(batch);
-        Ok(())
-    }
+    passes!();
     fn begin_snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<bool, TaskError> {
         Ok(true)
     }
@@ -693,17 +671,14 @@ fn long_call(
     let counts = Arc::new(Mutex::new(Counts::default()));
     let (emitted, mapped) = (counts.clone(), counts.clone());
     let door = Door::default();
-    let context = || {
-        let clock = Arc::new(Clock::default());
-        crate::testing::context((0, 1), Default::default(), interrupt.clone(), clock)
-    };
     let map = Map::new(move |text: String| {
         let n = text.trim_start().parse().unwrap();
         maps(n);
         mapped.lock().unwrap().mapped.push(n);
         n
     });
-    let behind = Link::new(map, Box::new(door.clone()), SideOutputs::default(), context());
+    let behind =
+        Link::new(map, Box::new(door.clone()), SideOutputs::default(), interrupted_by(interrupt));
     let many = FlatMap::new(move |of: u64, out: &mut Collector<String>| {
         for n in 0..of {
             emits(n);
@@ -716,7 +691,8 @@ fn long_call(
             out.collect(format!("{n:>1000}"));
         }
     });
-    let mut link = Link::new(many, Box::new(behind), SideOutputs::default(), context());
+    let mut link =
+        Link::new(many, Box::new(behind), SideOutputs::default(), interrupted_by(interrupt));
     interrupt.raise();
     link.batch(&mut Batch::from(vec![records])).unwrap();
     assert!(interrupt.is_raised(), "the step is over after the call");

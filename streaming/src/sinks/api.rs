@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     api::{Stream, StreamSink},
+    operators::Process,
     types::{Record, ToLine},
 };
 use std::path::Path;
@@ -68,7 +69,7 @@ impl<T: Record> Stream<T> {
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()
-            .transform("checksum_total", Total::default)
+            .transform("checksum_total", || Process::new(Total::default()))
             .set_parallelism(1)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::Batch,
-    operators::{Collector, Flow, Operator, OperatorContext},
+    operators::{BoxError, Collector, Flow, Operator, OperatorContext, ProcessFunction},
     seam::{StreamEvent, TaskError},
     types::{FlottType, key_hash},
 };
@@ -76,39 +76,26 @@ impl<T: FlottType> Operator<T> for Checksum {
     }
 }
 
-/// An operator that emits the total of all partial checksums at the end of input; runs with one subtask.
-#[derive(Debug, Default)]
+/// Emits the total of all partial checksums at the end of input; runs with one subtask.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Total {
     count: u64,
     sum: u64,
-    emitted: bool,
 }
 
-impl Operator<(u64, u64)> for Total {
+impl ProcessFunction<(u64, u64)> for Total {
     type Out = (u64, u64);
     fn process(
         &mut self,
-        batch: &mut Batch<(u64, u64)>,
+        (count, sum): (u64, u64),
         _out: &mut Collector<(u64, u64)>,
-        _context: &OperatorContext,
-    ) -> Result<(), TaskError> {
-        for (count, sum) in batch.records() {
-            self.count += count;
-            self.sum = self.sum.wrapping_add(*sum);
-        }
-        batch.clear();
+    ) -> Result<(), BoxError> {
+        self.count += count;
+        self.sum = self.sum.wrapping_add(sum);
         Ok(())
     }
-    fn event(
-        &mut self,
-        event: StreamEvent,
-        out: &mut Collector<(u64, u64)>,
-        _context: &OperatorContext,
-    ) -> Result<Flow, TaskError> {
-        if event == StreamEvent::EndOfInput && !self.emitted {
-            self.emitted = true;
-            out.collect((self.count, self.sum));
-        }
-        Ok(Flow::Done)
+    fn finish(&mut self, out: &mut Collector<(u64, u64)>) -> Result<(), BoxError> {
+        out.collect((self.count, self.sum));
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::{
     SourceReader, SplitEnumeratorContext,
 };
 use crate::{
-    graph::draft::lock,
+    lock,
     operators::{BoxError, OperatorContext},
     types::Record,
 };

@@ -7,7 +7,7 @@ use super::{
     protocol::{FromReader, Numbered, Poll, PollAnswer, ToReader},
 };
 use crate::{
-    graph::draft::lock,
+    lock,
     operators::{BoxError, text_of},
     seam::{Coordinator, CoordinatorContext, EventReply, OnFailure},
     types::{decode_one, encode_one},

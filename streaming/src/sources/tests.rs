@@ -12,10 +12,10 @@ use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
     batch::Batch,
-    chain::{EdgeWriter, Head, NoConsumer, RoundRobin, SourceHead},
+    chain::{Head, NoConsumer, RoundRobin, SourceHead, fixtures::TestPort},
     harness::Harness,
     operators::{BoxError, Collector, Link, Operator, OperatorContext, OperatorMail, SideOutputs},
-    seam::{Barrier, Element, OutputPort},
+    seam::Barrier,
     state::fixtures,
     testing,
     time::{BoundedOutOfOrderness, PerSplit, SplitTimes, WatermarkStrategy},
@@ -98,6 +98,14 @@ fn lines_of(text: &[u8]) -> Vec<Vec<u8>> {
     lines.into_iter().map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec()).collect()
 }
 
+/// Makes a file of that text, in a folder which is deleted when the first result is dropped.
+fn file(text: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, text).unwrap();
+    (tmp, path)
+}
+
 fn read(path: &Path, split_bytes: u64, parallelism: u32) -> Vec<Vec<u8>> {
     let path = path.to_owned();
     let job = built(parallelism, move |env| {
@@ -117,9 +125,7 @@ proptest! {
         text in prop::collection::vec(prop::sample::select(vec![b'a', b'\n', b'\r', 0xff, b'b']), 0..120),
         split_bytes in 1_u64..50, parallelism in 1_u32..4,
     ) {
-        let tmp = tempfile::tempdir().unwrap();
-        let path = tmp.path().join("text");
-        std::fs::write(&path, &text).unwrap();
+        let (_tmp, path) = file(&text);
         let mut expected = lines_of(&text);
         expected.sort();
         prop_assert_eq!(&read(&path, split_bytes, parallelism), &expected);
@@ -166,10 +172,8 @@ fn folders_are_read_in_full_without_their_hidden_files() {
 
 #[test]
 fn a_line_that_ends_with_crlf_loses_one_carriage_return_and_no_more() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
     let text = b"one\r\ntwo\r\r\n\r\nthr\ree\r";
-    std::fs::write(&path, text).unwrap();
+    let (tmp, path) = file(text);
     let expected = [b"".to_vec(), b"one".to_vec(), b"thr\ree".to_vec(), b"two\r".to_vec()];
     for split_bytes in 1..=text.len() as u64 {
         assert_eq!(read(&path, split_bytes, 2), expected, "{split_bytes}");
@@ -184,15 +188,13 @@ fn a_line_that_ends_with_crlf_loses_one_carriage_return_and_no_more() {
 
 #[test]
 fn large_files_and_long_lines() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
     let mut text = Vec::new();
     for i in 0..2_000 {
         writeln!(text, "{}", "x".repeat(i * 7 % 900)).unwrap();
     }
     text.extend(vec![b'y'; 3 << 20]);
     text.extend(b"\nlast");
-    std::fs::write(&path, &text).unwrap();
+    let (_tmp, path) = file(&text);
     let mut expected = lines_of(&text);
     expected.sort();
     assert!(read(&path, 100_000, 3) == expected);
@@ -201,6 +203,12 @@ fn large_files_and_long_lines() {
 /// The coordinator of a source of text.
 fn coordinator(path: PathBuf, split_bytes: Option<u64>) -> SourceCoordinator<FileSource<String>> {
     coordinator_of(FileSource::new(vec![path], split_bytes, remote), OnFailure::default())
+}
+
+fn started(path: &Path, split_bytes: u64) -> SourceCoordinator<FileSource<String>> {
+    let mut files = coordinator(path.to_owned(), Some(split_bytes));
+    files.start(None).unwrap();
+    files
 }
 
 fn coordinator_of<S: Source>(source: S, on_failure: OnFailure) -> SourceCoordinator<S> {
@@ -263,11 +271,8 @@ fn ranges(heard: &[ToReader]) -> Vec<(u64, u64)> {
 
 #[test]
 fn splits_of_an_attempt_are_given_again_when_another_takes_its_place() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, "0123456789").unwrap();
-    let mut files = coordinator(path, Some(4));
-    files.start(None).unwrap();
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 4);
     let (mut a, mut b) = (Attempt::new(attempt(0, 0)), Attempt::new(attempt(1, 0)));
     assert_eq!(ranges(&a.ask(&mut files)), [(0, 4)]);
     assert_eq!(ranges(&b.ask(&mut files)), [(4, 8)]);
@@ -291,11 +296,8 @@ fn splits_of_an_attempt_are_given_again_when_another_takes_its_place() {
 
 #[test]
 fn a_poll_that_is_repeated_or_overtaken_asks_once_and_an_answer_that_is_lost_comes_again() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, "0123456789").unwrap();
-    let mut files = coordinator(path, Some(4));
-    files.start(None).unwrap();
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 4);
     let mut reader = Attempt::new(attempt(0, 0));
     let register = reader.link.poll(false).unwrap();
     reader.link.say(FromReader::Request);
@@ -323,11 +325,8 @@ fn a_poll_that_is_repeated_or_overtaken_asks_once_and_an_answer_that_is_lost_com
 
 #[test]
 fn a_checkpoint_has_every_split_once_whoever_holds_it() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, "0123456789").unwrap();
-    let mut files = coordinator(path.clone(), Some(2));
-    files.start(None).unwrap();
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 2);
     let mut reader = Attempt::new(attempt(0, 0));
     reader.link.say(FromReader::Request);
     reader.poll(&mut files);
@@ -359,11 +358,8 @@ fn a_checkpoint_has_every_split_once_whoever_holds_it() {
 
 #[test]
 fn a_checkpoint_that_is_given_up_holds_nothing_up() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, "0123456789").unwrap();
-    let mut files = coordinator(path, Some(5));
-    files.start(None).unwrap();
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 5);
     let mut reader = Attempt::new(attempt(0, 0));
     reader.poll(&mut files);
     files.snapshot(1, EventReply::new(|_| ()));
@@ -397,11 +393,8 @@ fn the_fixtures_of_splits_and_of_an_enumerator_are_read_and_written_alike() {
 
 #[test]
 fn a_reader_that_polls_no_more_has_few_messages_kept_for_it_however_many_checkpoints_come() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, "0123456789").unwrap();
-    let mut files = coordinator(path, Some(5));
-    files.start(None).unwrap();
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 5);
     let mut reader = Attempt::new(attempt(0, 0));
     assert_eq!(ranges(&reader.ask(&mut files)), [(0, 5)]);
     // The poll that the coordinator holds is answered by the first release, and the reader sends no other one.
@@ -505,9 +498,8 @@ fn read_split(path: &Path, end: u64, change: impl FnOnce()) -> Result<(), TaskEr
 
 #[test]
 fn a_file_that_becomes_shorter_while_it_is_read_fails_the_job() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
     let text = "0123456789\n".repeat(200_000);
+    let (_tmp, path) = file(&text);
     let len = text.len() as u64;
     let cut = |left| {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -541,9 +533,7 @@ fn a_reader_does_not_wait_for_a_pipe() {
 
 #[test]
 fn text_that_is_not_utf8_is_refused_with_its_place() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
-    std::fs::write(&path, b"fine\n\xff\xfe\n").unwrap();
+    let (tmp, path) = file(b"fine\n\xff\xfe\n");
     let from = path.clone();
     let job = built(1, move |env| drop(env.read_text_file(&from).collect()));
     let error = Harness::new(tmp.path()).run(&job).unwrap_err().to_string();
@@ -587,18 +577,20 @@ fn collections_are_dealt_out() {
     assert_eq!(lines(&run(&job)), (0..10).map(|i| format!("v{i}")).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_socket_gives_lines_without_their_ends_until_it_is_closed() {
+/// Sends these bytes, part by part, to the first client of the returned address.
+fn serve(parts: &'static [&'static [u8]]) -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let sender = std::thread::Builder::new();
-    let sender = sender
-        .spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.write_all(b"one\r\ntw").unwrap();
-            stream.write_all(b"o\nthree\r").unwrap();
-        })
-        .unwrap();
+    let sender = std::thread::Builder::new().spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        parts.iter().for_each(|part| stream.write_all(part).unwrap());
+    });
+    (address, sender.unwrap())
+}
+
+#[test]
+fn a_socket_gives_lines_without_their_ends_until_it_is_closed() {
+    let (address, sender) = serve(&[b"one\r\ntw", b"o\nthree\r"]);
     let job = built(2, move |env| drop(env.socket_text(&address).collect()));
     let outcome = run(&job);
     sender.join().unwrap();
@@ -610,15 +602,7 @@ fn a_socket_gives_lines_without_their_ends_until_it_is_closed() {
 
 #[test]
 fn a_socket_source_has_one_subtask_and_times_of_its_lines() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let sender = std::thread::Builder::new();
-    let sender = sender
-        .spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.write_all(b"10 \xff\n20 b\r\n").unwrap();
-        })
-        .unwrap();
+    let (address, sender) = serve(&[b"10 \xff\n20 b\r\n"]);
     let time = |line: &Vec<u8>| str::from_utf8(&line[..2]).unwrap().parse().unwrap();
     let times = WatermarkStrategy::for_monotonous_timestamps(time);
     let source = SocketSource::lines(address);
@@ -1067,10 +1051,8 @@ fn every_source_goes_on_from_a_checkpoint_where_it_was() {
     );
     let values: Vec<u64> = (0..3_000).map(|i| i * 7).collect();
     assert_eq!(restored_everywhere(|| CollectionSource::new(values.clone())), values);
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("text");
     let text: Vec<String> = (0..5_000).map(|i| format!("line {i}")).collect();
-    std::fs::write(&path, text.join("\n")).unwrap();
+    let (_tmp, path) = file(text.join("\n"));
     for split_bytes in [1_000, 7_777, 1 << 20] {
         let source = || FileSource::<String>::new(vec![path.clone()], Some(split_bytes), remote);
         assert_eq!(restored_everywhere(source), text, "{split_bytes}");
@@ -1236,34 +1218,14 @@ impl SourceReader for Late {
     }
 }
 
-/// A port of one channel that takes everything, and whose consumer is not there yet.
-struct Wide;
-
-impl OutputPort for Wide {
-    fn channels(&self) -> usize {
-        1
-    }
-    fn try_send(&mut self, _: usize, _: Element) -> Result<(), Element> {
-        Ok(())
-    }
-    fn writable(&mut self) -> bool {
-        true
-    }
-    fn batch_records(&self, _: usize) -> Option<usize> {
-        None
-    }
-}
-
 #[test]
 fn a_reader_that_had_to_wait_does_not_begin_with_a_large_batch() {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let context = OperatorContext::for_tests(0, 1);
-    let next = EdgeWriter::new(
-        Box::new(Wide),
-        Box::new(RoundRobin::new(0)),
-        Arc::default(),
-        crate::Interrupt::default(),
-    );
+    // The consumer is not there yet.
+    let port = TestPort::<u64>::new(1, usize::MAX);
+    port.state().asked = vec![None];
+    let next = port.writer(Box::new(RoundRobin::new(0)), &Interrupt::default());
     let reader = Ok(Late(calls.clone()));
     let mut head = SourceHead::new(reader, false, None, Box::new(next), context).unwrap();
     head.open().unwrap();
@@ -1425,9 +1387,7 @@ fn parsed_by_call<R: SourceReader<Record = Parsed>>(
 
 #[test]
 fn readers_of_lines_return_after_the_line_during_which_mail_came() {
-    let tmp = tempfile::tempdir().unwrap();
-    let path = tmp.path().join("lines");
-    std::fs::write(&path, "a\nb\nc\nd\n").unwrap();
+    let (_tmp, path) = file("a\nb\nc\nd\n");
     let files = FileReader::with_remote(remote, S3Settings::default());
     let calls = parsed_by_call(files, |reader, context| {
         let split = FileSplit { path, start: 0, end: 8 };

@@ -10,7 +10,7 @@ use crate::{
     seam::{TaskSnapshot, TaskUpcalls},
     types::{Key, Reader, decode_one, encode_one},
 };
-use futures::{FutureExt, executor::block_on, future::BoxFuture};
+use futures::{FutureExt, future::BoxFuture};
 use hashbrown::hash_table::{Entry, OccupiedEntry};
 use model::{NodeId, OperatorId};
 use std::{
@@ -21,22 +21,28 @@ use std::{
 
 type Read = BoxFuture<'static, Result<Vec<u8>, String>>;
 
-/// Reads that were begun, with their tickets, and nothing else.
+/// A host that keeps the reads (or other I/O) that were begun, with their tickets, until the test has them answered, and does nothing
+/// else.
 #[derive(Default)]
 pub(crate) struct Reads(Mutex<Vec<(u64, Read)>>);
 
 impl Reads {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap().is_empty()
+        self.len() == 0
     }
 
-    /// Carries out one of the reads; returns the operator that asked for it, and its answer.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Carries out one of the reads, which must not wait for anything; returns the operator that asked for it, and its answer.
     pub(crate) fn answer(&self, which: usize) -> Option<(NodeId, OperatorMail)> {
         let mut reads = self.0.lock().unwrap();
         let which = which.checked_rem(reads.len())?;
         let (ticket, read) = reads.remove(which);
         let (node, ticket) = split_ticket(ticket);
-        Some((node, OperatorMail::Reply { ticket, result: block_on(read) }))
+        let result = read.now_or_never().expect("it is ready at once");
+        Some((node, OperatorMail::Reply { ticket, result }))
     }
 }
 

@@ -254,6 +254,7 @@ impl OperatorEvents for Echo {
         _: ExecutionAttemptId,
         _: OperatorId,
         event: Vec<u8>,
+        _: bool,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         async move {
             // Later events answer sooner: order must come from the upcalls, not from luck.
@@ -266,18 +267,18 @@ impl OperatorEvents for Echo {
     fn acknowledge(&self, _: ExecutionAttemptId, _: u64, _: crate::TaskSnapshot) {}
 }
 
+fn upcalls(rig: &Rig, runtime: &tokio::runtime::Runtime) -> Arc<Upcalls> {
+    let (attempt, mailbox) = (rig.control.attempt(), Arc::clone(&rig.mailbox));
+    let handle = runtime.handle().clone();
+    Upcalls::new(attempt, mailbox, Arc::new(Echo), Platform::production(), handle)
+}
+
 #[test]
 fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let rig = rig();
-    let upcalls = Upcalls::new(
-        rig.control.attempt(),
-        Arc::clone(&rig.mailbox),
-        Arc::new(Echo),
-        Platform::production(),
-        runtime.handle().clone(),
-    );
+    let upcalls = upcalls(&rig, &runtime);
     let (sender, got) = mpsc::channel();
     let mut started = false;
     rig.start(script(move |mail| {
@@ -362,13 +363,7 @@ fn between_two_timers_the_task_makes_a_step_and_looks_at_its_mail() {
 fn a_refused_upcall_does_not_make_room_for_another_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let rig = rig();
-    let upcalls = Upcalls::new(
-        rig.control.attempt(),
-        Arc::clone(&rig.mailbox),
-        Arc::new(Echo),
-        Platform::production(),
-        runtime.handle().clone(),
-    );
+    let upcalls = upcalls(&rig, &runtime);
     for _ in 0..mailbox::UPCALLS_MAX {
         rig.mailbox.begin_upcall().unwrap();
     }

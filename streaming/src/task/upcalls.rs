@@ -22,26 +22,20 @@ use tokio::{runtime::Handle, task::AbortHandle};
 /// and the JobMaster. The host implements it for all of its tasks, [`Upcalls`] calls it. No method blocks. For each attempt and checkpoint
 /// `store_chunk` may come any number of times, then `acknowledge` or `give_up`; `ended` is the last call for an attempt.
 pub trait OperatorEvents: Send + Sync {
-    /// Returns a future that sends an event to an operator's coordinator, which must get it once at most: an event that may have arrived
-    /// is not sent again, unless the coordinator was unavailable for it. Its result is the answer, or the reason, as text, why there is
-    /// none; the host gives up after 120 s. A task's next event is sent only after this future has completed, so that events arrive in
-    /// order. The future is dropped unfinished if the task ends.
+    /// Returns a future that sends an event to an operator's coordinator. Its result is the answer, or the reason, as text, why there is
+    /// none; the host gives up after 120 s. The future is dropped unfinished if the task ends.
+    ///
+    /// Without `may_repeat` the coordinator must get the event once at most: an event that may have arrived is not sent again, unless the
+    /// coordinator was unavailable for it. A task's next such event is sent only after this future has completed, so that events arrive
+    /// in order. With `may_repeat` the event may arrive twice or overtake others, its answer may come late, and no other event waits for
+    /// it.
     fn send(
         &self,
         from: ExecutionAttemptId,
         operator: OperatorId,
         event: Vec<u8>,
+        may_repeat: bool,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>>;
-    /// Returns a future that sends an event which may arrive twice or overtake others, and for which no other event waits. Its result is
-    /// the answer, which may come late, or the reason why there is none. By default the same as [`OperatorEvents::send`].
-    fn poll(
-        &self,
-        from: ExecutionAttemptId,
-        operator: OperatorId,
-        event: Vec<u8>,
-    ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
-        self.send(from, operator, event)
-    }
     /// Takes a chunk of an operator's snapshot for a checkpoint, to be stored while the task still writes the rest of the snapshot.
     ///
     /// # Errors
@@ -141,7 +135,7 @@ async fn send_queued(upcalls: Weak<Upcalls>) {
         let Some((operator, event, ticket)) = task.next_event() else {
             return;
         };
-        let answer = task.events.send(task.attempt, operator, event);
+        let answer = task.events.send(task.attempt, operator, event, false);
         let mailbox = Arc::clone(&task.mailbox);
         drop(task);
         mailbox.reply(ticket, answer.await);
@@ -171,7 +165,7 @@ impl TaskUpcalls for Upcalls {
             return;
         }
         allocator::hand_over(event.capacity() as u64);
-        let answer = self.events.poll(self.attempt, operator, event);
+        let answer = self.events.send(self.attempt, operator, event, true);
         let mailbox = Arc::clone(&self.mailbox);
         self.spawn(async move { mailbox.reply(ticket, answer.await) });
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::{Batch, NO_TIME},
-    graph::draft::lock,
+    lock,
     operators::{Consumer, Flow},
     seam::{StreamEvent, TaskError},
 };
@@ -16,7 +16,7 @@ struct Kept<T> {
 }
 
 /// Everything that arrived at the end of a chain. Clones share their content.
-pub(super) struct Gathered<T>(Arc<Mutex<Kept<T>>>);
+pub(crate) struct Gathered<T>(Arc<Mutex<Kept<T>>>);
 
 impl<T> Default for Gathered<T> {
     fn default() -> Self {
@@ -32,7 +32,7 @@ impl<T> Clone for Gathered<T> {
 
 impl<T> Gathered<T> {
     /// Takes the records out, in their order, with their event times; `None`: the record has no event time.
-    pub(super) fn take_records(&self) -> Vec<(T, Option<i64>)> {
+    pub(crate) fn take_records(&self) -> Vec<(T, Option<i64>)> {
         std::mem::take(&mut lock(&self.0).records)
     }
     /// Returns the newest watermark; `None` before the first one.
@@ -46,7 +46,7 @@ impl<T> Gathered<T> {
 }
 
 /// The last consumer of the chain: adds everything that arrives to a [`Gathered`].
-pub(super) struct Gather<T>(pub(super) Gathered<T>);
+pub(crate) struct Gather<T>(pub(crate) Gathered<T>);
 
 impl<T: Send> Consumer<T> for Gather<T> {
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {

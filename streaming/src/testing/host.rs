@@ -1,7 +1,7 @@
 //! The task's host in a test of one operator: its clock is moved by hand, and I/O is done before the call that asks for it returns.
 
 use crate::{
-    graph::draft::lock,
+    lock,
     operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
     seam::{Interrupt, TaskSnapshot, TaskUpcalls},
 };

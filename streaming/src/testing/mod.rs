@@ -58,7 +58,7 @@
 //!
 //! The same link of a chain drives an operator here and in a task. This module must never be part of a running cluster.
 
-mod gather;
+pub(crate) mod gather;
 mod harness;
 mod host;
 mod keyed;

@@ -1,7 +1,7 @@
 //! Types that can be keys or parts of keys: equal values always have equal hashes. [`KeyPart`] must never be implemented for a
 //! type whose bytes depend on more than its value, such as a hash set in [`Serde`](super::Serde).
 
-use super::FlottType;
+use super::{CompactString, FlottType};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -96,7 +96,7 @@ macro_rules! parts {
     ($($type:ty),*) => {$( impl KeyPart for $type {} )*};
 }
 parts!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
-parts!(bool, char, (), String, Duration);
+parts!(bool, char, (), String, CompactString, Duration);
 
 impl<T: KeyPart> KeyPart for Option<T> {}
 impl<T: KeyPart, E: KeyPart> KeyPart for Result<T, E> {}

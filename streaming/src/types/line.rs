@@ -1,6 +1,6 @@
 //! Records as lines of text: for files that are written or read, and for results that are printed.
 
-use super::Record;
+use super::{CompactString, Record};
 use std::io::Write;
 
 /// A record that can be written as one line of text, as the sinks of text files and of printed results do. The parts of a tuple are
@@ -37,6 +37,12 @@ pub trait ToLine {
 }
 
 impl ToLine for String {
+    fn write_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl ToLine for CompactString {
     fn write_line(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }

@@ -12,7 +12,6 @@ mod numbers;
 mod reader;
 mod schema;
 mod serde_type;
-mod short_text;
 mod std_types;
 mod times;
 mod written;

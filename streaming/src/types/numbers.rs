@@ -3,8 +3,10 @@
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
     columns::{fixed, read_lists, read_numbers, write_fixed, write_lists, write_numbers},
+    std_types::word,
     write_varint, write_zigzag,
 };
+use std::convert::identity;
 
 /// Maps signed numbers to unsigned ones of the same order.
 pub(super) fn ordered(value: i64) -> u64 {
@@ -33,71 +35,42 @@ macro_rules! columns_of_lists {
     };
 }
 
-macro_rules! unsigned {
-    ($($type:ident),*) => {$(
+/// Integers, written as `$wide`. `$order` maps that to an unsigned number of the same order, and `$value` maps the number back.
+macro_rules! integers {
+    ($wide:ident, $write:ident, $read:ident, $order:path, $value:path: $($type:ident),*) => {$(
         impl FlottType for $type {
             columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            word!(stringify!($type));
             #[inline]
-            fn encode(&self, out: &mut Vec<u8>) { write_varint(*self as u64, out); }
-            #[inline]
-            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-                Self::try_from(input.varint()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
-            }
-            #[inline]
-            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as u64); }
-            fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
-                write_numbers(values.map(|value| *value as u64), 1, out);
-            }
-            fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
-                let numbers = read_numbers(count, 1, input)?;
-                if !numbers.all_fit(|value| Self::try_from(value).is_ok()) {
-                    return Err(CodecError::Invalid { what: stringify!($type) });
-                }
-                Ok(numbers.map(|value| value as Self))
-            }
-        }
-    )*};
-}
-unsigned!(u16, u32, u64, usize);
-
-macro_rules! signed {
-    ($($type:ident),*) => {$(
-        impl FlottType for $type {
-            columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
-            #[inline]
-            fn encode(&self, out: &mut Vec<u8>) { write_zigzag(*self as i64, out); }
+            fn encode(&self, out: &mut Vec<u8>) { $write(*self as $wide, out); }
             #[inline]
             fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-                Self::try_from(input.zigzag()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
+                Self::try_from(input.$read()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
             }
             // With sign extension the same number has the same hash at any width.
             #[inline]
-            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as i64 as u64); }
+            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as $wide as u64); }
             fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
-                write_numbers(values.map(|value| ordered(*value as i64)), 1, out);
+                write_numbers(values.map(|value| $order(*value as $wide)), 1, out);
             }
             fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
                 let numbers = read_numbers(count, 1, input)?;
-                if !numbers.all_fit(|value| Self::try_from(signed(value)).is_ok()) {
+                if !numbers.all_fit(|value| Self::try_from($value(value)).is_ok()) {
                     return Err(CodecError::Invalid { what: stringify!($type) });
                 }
-                Ok(numbers.map(|value| signed(value) as Self))
+                Ok(numbers.map(|value| $value(value) as Self))
             }
         }
     )*};
 }
-signed!(i16, i32, i64, isize);
+integers!(u64, write_varint, varint, identity, identity: u16, u32, u64, usize);
+integers!(i64, write_zigzag, zigzag, ordered, signed: i16, i32, i64, isize);
 
 macro_rules! fixed {
     ($($type:ident as $hash:ident),*) => {$(
         impl FlottType for $type {
             columns_of_lists!();
-            fn type_name() -> String { stringify!($type).into() }
-            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            word!(stringify!($type));
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_le_bytes()); }
             #[inline]
@@ -132,12 +105,7 @@ fn hash_i128(value: i128, hasher: &mut KeyHasher) {
 }
 
 impl FlottType for u8 {
-    fn type_name() -> String {
-        "u8".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("u8");
-    }
+    word!("u8");
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(*self);
     }
@@ -162,12 +130,7 @@ impl FlottType for u8 {
 }
 
 impl FlottType for i8 {
-    fn type_name() -> String {
-        "i8".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("i8");
-    }
+    word!("i8");
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_le_bytes());
     }

@@ -1,7 +1,7 @@
 //! The standard library's types as record types. Numbers are in `numbers.rs`.
 
 use super::{
-    CodecError, FlottType, KeyHasher, Reader, Schema,
+    CodecError, CompactString, FlottType, KeyHasher, Reader, Schema,
     columns::{read_texts, write_texts},
     write_len, write_varint, written,
 };
@@ -11,13 +11,21 @@ use std::{
     time::Duration,
 };
 
+/// Implements `type_name` and `describe` of a type whose schema is one word.
+macro_rules! word {
+    ($word:expr) => {
+        fn type_name() -> String {
+            $word.into()
+        }
+        fn describe(schema: &mut Schema) {
+            schema.word($word);
+        }
+    };
+}
+pub(super) use word;
+
 impl FlottType for bool {
-    fn type_name() -> String {
-        "bool".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("bool");
-    }
+    word!("bool");
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(*self));
     }
@@ -34,12 +42,7 @@ impl FlottType for bool {
 }
 
 impl FlottType for char {
-    fn type_name() -> String {
-        "char".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("char");
-    }
+    word!("char");
     fn encode(&self, out: &mut Vec<u8>) {
         write_varint(u64::from(u32::from(*self)), out);
     }
@@ -53,12 +56,7 @@ impl FlottType for char {
 }
 
 impl FlottType for () {
-    fn type_name() -> String {
-        "()".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("()");
-    }
+    word!("()");
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(0);
     }
@@ -73,36 +71,47 @@ impl FlottType for () {
     }
 }
 
-impl FlottType for String {
-    fn type_name() -> String {
-        "string".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("string");
-    }
-    #[inline]
-    fn encode(&self, out: &mut Vec<u8>) {
-        write_len(self.len(), out);
-        out.extend_from_slice(self.as_bytes());
-    }
-    #[inline]
-    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        input.text().map(str::to_owned)
-    }
-    #[inline]
-    fn hash_key(&self, hasher: &mut KeyHasher) {
-        hasher.write_bytes(self.as_bytes());
-    }
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.capacity()
-    }
-    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
-        write_texts(values.map(Self::as_str), out);
-    }
-    fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
-        read_texts(count, input, str::to_owned)
-    }
+/// Makes a type of text a record type. All of them have the same bytes, schema and hash, so that a program may change from one to
+/// another. `$heap` returns the bytes that a text has on the heap.
+macro_rules! text {
+    ($type:ident, |$text:ident| $heap:expr) => {
+        impl FlottType for $type {
+            word!("string");
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                write_len(self.len(), out);
+                out.extend_from_slice(self.as_bytes());
+            }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                input.text().map(Self::from)
+            }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) {
+                hasher.write_bytes(self.as_bytes());
+            }
+            fn weight(&self) -> usize {
+                let $text = self;
+                size_of::<Self>() + $heap
+            }
+            fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(
+                values: I,
+                out: &mut Vec<u8>,
+            ) {
+                write_texts(values.map(Self::as_str), out);
+            }
+            fn decode_column(
+                count: usize,
+                input: &mut Reader<'_>,
+            ) -> Result<Vec<Self>, CodecError> {
+                read_texts(count, input, |text| Self::from(text))
+            }
+        }
+    };
 }
+text!(String, |text| text.capacity());
+// Up to 24 bytes are in the value itself.
+text!(CompactString, |text| if text.is_heap_allocated() { text.capacity() } else { 0 });
 
 impl<T: FlottType> FlottType for Option<T> {
     const RECURSIVE: bool = T::RECURSIVE;
@@ -301,49 +310,33 @@ impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
     }
 }
 
-impl<T: FlottType> FlottType for Box<T> {
-    const RECURSIVE: bool = T::RECURSIVE;
-    fn type_name() -> String {
-        T::type_name()
-    }
-    fn describe(schema: &mut Schema) {
-        T::describe(schema);
-    }
-    fn encode(&self, out: &mut Vec<u8>) {
-        written::nested::<T>(|| (**self).encode(out));
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        input.nested(|input| T::decode(input)).map(Self::new)
-    }
-    fn hash_key(&self, hasher: &mut KeyHasher) {
-        (**self).hash_key(hasher);
-    }
-    fn weight(&self) -> usize {
-        size_of::<Self>() + (**self).weight()
-    }
+macro_rules! pointer {
+    ($type:ident, $bound:ident) => {
+        impl<T: FlottType + $bound> FlottType for $type<T> {
+            const RECURSIVE: bool = T::RECURSIVE;
+            fn type_name() -> String {
+                T::type_name()
+            }
+            fn describe(schema: &mut Schema) {
+                T::describe(schema);
+            }
+            fn encode(&self, out: &mut Vec<u8>) {
+                written::nested::<T>(|| (**self).encode(out));
+            }
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                input.nested(|input| T::decode(input)).map(Self::new)
+            }
+            fn hash_key(&self, hasher: &mut KeyHasher) {
+                (**self).hash_key(hasher);
+            }
+            fn weight(&self) -> usize {
+                size_of::<Self>() + (**self).weight()
+            }
+        }
+    };
 }
-
-impl<T: FlottType + Sync> FlottType for Arc<T> {
-    const RECURSIVE: bool = T::RECURSIVE;
-    fn type_name() -> String {
-        T::type_name()
-    }
-    fn describe(schema: &mut Schema) {
-        T::describe(schema);
-    }
-    fn encode(&self, out: &mut Vec<u8>) {
-        written::nested::<T>(|| (**self).encode(out));
-    }
-    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        input.nested(|input| T::decode(input)).map(Self::new)
-    }
-    fn hash_key(&self, hasher: &mut KeyHasher) {
-        (**self).hash_key(hasher);
-    }
-    fn weight(&self) -> usize {
-        size_of::<Self>() + (**self).weight()
-    }
-}
+pointer!(Box, Sized);
+pointer!(Arc, Sync);
 
 impl<T: FlottType, const N: usize> FlottType for [T; N] {
     const RECURSIVE: bool = T::RECURSIVE;
@@ -375,12 +368,7 @@ impl<T: FlottType, const N: usize> FlottType for [T; N] {
 }
 
 impl FlottType for Duration {
-    fn type_name() -> String {
-        "duration".into()
-    }
-    fn describe(schema: &mut Schema) {
-        schema.word("duration");
-    }
+    word!("duration");
     fn encode(&self, out: &mut Vec<u8>) {
         write_varint(self.as_secs(), out);
         write_varint(u64::from(self.subsec_nanos()), out);

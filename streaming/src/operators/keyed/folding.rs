@@ -65,7 +65,7 @@ impl<K: Key, T> Folding<K, T> for Count {
 
 /// The folding of `sum`: adds a number of each record by `+=` and emits `(key, sum)`, with every record unless `at_end()` or windows
 /// put that off.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sum<F, V> {
     function: F,
     value: PhantomData<fn() -> V>,
@@ -75,11 +75,6 @@ impl<F, V> Sum<F, V> {
     /// Makes the folding of the sum of the numbers that `function` returns, which is called once per record.
     pub fn new(function: F) -> Self {
         Self { function, value: PhantomData }
-    }
-}
-impl<F: Clone, V> Clone for Sum<F, V> {
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone())
     }
 }
 

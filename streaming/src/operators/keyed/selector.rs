@@ -79,7 +79,7 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
 
 /// A selector of a key that is a part of the record, or the whole of it (`key_by`). Nothing is held beside the record; a key that is needed
 /// without its record is cloned, unless it is the whole record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ByReference<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
@@ -88,7 +88,7 @@ pub struct ByReference<F, K> {
 /// A selector of a key that is computed from the record (`key_by_value`). The key is held beside the record: the function is called once
 /// where the record is sent, unless the record can only go to one subtask, and once where it arrives; there again if the step is
 /// interrupted or the key's state has to be fetched.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ByValue<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
@@ -104,16 +104,6 @@ impl<F, K> ByValue<F, K> {
     /// Makes the selector of a function that computes the key.
     pub fn new(function: F) -> Self {
         Self { function, key: PhantomData }
-    }
-}
-impl<F: Clone, K> Clone for ByReference<F, K> {
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone())
-    }
-}
-impl<F: Clone, K> Clone for ByValue<F, K> {
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone())
     }
 }
 

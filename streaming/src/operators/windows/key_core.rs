@@ -20,12 +20,12 @@ use crate::{
         keyed::{Resident, Work, failed},
     },
     seam::TaskError,
-    state::{Kept, KeyAddress, Slice, StateBackend, StateDeclaration, Table},
+    state::{Kept, KeyAddress, Place, Slice, StateBackend, StateDeclaration, Table, Taken},
     types::{Key, Reader, Record},
 };
 
 /// The rule of a kind of windows whose state a [`KeyCore`] keeps per key (panes of fixed windows, or sessions): which windows of its key a
-/// record goes to, and which ones end as time passes. The [`KeyCore`] calls `record` for each record and `look` when the moment comes that
+/// record goes to, and which ones end as time passes. The [`KeyCore`] calls `record` for each record and `pass` when the moment comes that
 /// a key is queued for; `write_parts` and `read_parts` at a snapshot and a restore, `give_up` and `next` for windows that were read back.
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     Sized + Send + 'static
@@ -34,9 +34,6 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     type Windows: KeyWindows;
     /// Version byte of the written state, different for windows of another kind, so that neither is read as the other.
     const VERSION: u8;
-
-    /// Returns the declaration of the keyed state.
-    fn declare() -> Vec<StateDeclaration>;
 
     /// Appends the properties that tell these windows from others of the same kind, such as their size, to a snapshot; nothing by
     /// default.
@@ -80,25 +77,25 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
         time: i64,
     ) -> Result<bool, TaskError>;
 
-    /// Looks at a key whose queued moment has come: emits its windows that end at `moment`, discards those that were kept long
-    /// enough for late records, and queues the key again if it has others. Does nothing if the key was queued for another moment
-    /// meanwhile.
+    /// Called when the moment has come for which a key is queued: emits the key's windows that end at `moment` and did not end by
+    /// `passed`, but returns the last of them, for the caller to emit; discards the windows that were kept long enough for late records.
     ///
     /// # Errors
-    /// Returns an error if the user's code fails, if the subtask does not own the key, or if a value that a snapshot needs before it
-    /// changes cannot be encoded.
-    fn look<B: StateBackend<S::Key, Self::Windows>>(
+    /// Returns an error if the user's code fails.
+    fn pass(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
-        backend: &mut B,
-        at: KeyAddress,
-        key: S::Key,
+        key: &S::Key,
+        windows: &mut Self::Windows,
         moment: i64,
-    ) -> Result<(), TaskError>;
+        passed: i64,
+    ) -> Result<Option<(TimeWindow, F::Kept)>, TaskError>;
 }
 
 /// The windows of one key, as a [`KeyRule`] keeps them in the state backend, with the moment that the key is queued for. The [`KeyCore`]
 /// sets that moment, and joins the windows that several parts of a restored state have of the key.
 pub trait KeyWindows: Kept + Default {
+    /// Returns the declaration of the keyed state, a map of panes or sessions.
+    fn declare() -> Vec<StateDeclaration>;
     /// Returns the place of the moment, in milliseconds since 1970, for which the key is queued: no window ends, or is discarded,
     /// before it. The moment is no part of the written state: it is `None` for windows that were read.
     fn looked_at(&mut self) -> &mut Option<i64>;
@@ -146,7 +143,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, R: KeyRule<T, S,
 {
     /// Returns the declaration of the keyed state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
-        R::declare()
+        R::Windows::declare()
     }
 
     /// Makes a store in memory without windows, which takes no records before it is opened. `lateness` says what happens to late
@@ -180,7 +177,7 @@ where
             restored: Restored::default(),
             first_group: 0,
         };
-        Self { resident: Resident::new(backend, R::declare()), timing }
+        Self { resident: Resident::new(backend, R::Windows::declare()), timing }
     }
 
     /// Returns the number of entries in the queue.
@@ -261,7 +258,7 @@ where
     }
 }
 
-/// The argument of [`KeyRule::record`] and [`KeyRule::look`]: the folding, the rule, the queue of keys, the watermarks, the lateness, the
+/// The argument of [`KeyRule::record`] and [`KeyRule::pass`]: the folding, the rule, the queue of keys, the watermarks, the lateness, the
 /// output and the context of the operator; made by [`KeyCore`] for each call.
 pub struct Taking<'a, T, K, F, R, Out> {
     pub(super) timing: &'a mut Timing<T, K, F, R>,
@@ -288,6 +285,8 @@ where
         R::record(self, backend, at, record, time)
     }
 
+    /// Looks at a key whose moment has come: emits its windows that end then, and queues the key again if it has others. Does nothing
+    /// if the key was queued for another moment meanwhile.
     fn timer(
         &mut self,
         backend: &mut B,
@@ -295,7 +294,29 @@ where
         key: S::Key,
         Timer { timestamp: moment, .. }: Timer,
     ) -> Result<(), TaskError> {
-        R::look(self, backend, at, key, moment)
+        let passed = self.passed(at);
+        let place = backend.place(at, |stored| *stored == key);
+        let Place::Taken(mut place) = place.map_err(|error| failed(self.context, error))? else {
+            return Ok(());
+        };
+        let (_, windows) = place.entry();
+        self.recall::<S>((at, &key), windows, passed);
+        if !windows.holds_nothing() && *windows.looked_at() != Some(moment) {
+            return Ok(());
+        }
+        let ended = R::pass(self, &key, windows, moment, passed)?;
+        let Timing { rule, lateness, queue, .. } = &mut *self.timing;
+        match rule.next(windows, moment, lateness.ms) {
+            Some(next) => {
+                *windows.looked_at() = Some(next);
+                queue.push(next, at, &key);
+            }
+            None => {
+                place.remove();
+                queue.forget(at, &key);
+            }
+        }
+        ended.map_or(Ok(()), |(window, kept)| self.emit(key, window, kept))
     }
 }
 

@@ -30,11 +30,6 @@ impl<A> Default for KeyPanes<A> {
 }
 
 impl<A> KeyPanes<A> {
-    /// Returns true if there is no pane.
-    pub(super) fn is_empty(&self) -> bool {
-        self.panes.is_empty()
-    }
-
     /// Adds a record to the pane with that number.
     pub(super) fn add<K, T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
@@ -162,14 +157,11 @@ fn merge<K, T, F: WindowFolding<K, T>>(
     }
 }
 
-impl<A: Record> KeyPanes<A> {
+impl<A: Record> KeyWindows for KeyPanes<A> {
     /// Returns the declaration of the state: a map from the number of a pane to the kept value.
-    pub(super) fn declare() -> Vec<StateDeclaration> {
+    fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, A>::declare("window-contents")]
     }
-}
-
-impl<A: Record> KeyWindows for KeyPanes<A> {
     fn looked_at(&mut self) -> &mut Option<i64> {
         &mut self.looked_at
     }
@@ -186,7 +178,7 @@ impl<A: Record> KeyWindows for KeyPanes<A> {
 
 impl<A: Record> Kept for KeyPanes<A> {
     fn holds_nothing(&self) -> bool {
-        self.is_empty()
+        self.panes.is_empty()
     }
     fn write(&self, rows: &mut RowWriter) {
         for (pane, kept) in &self.panes {

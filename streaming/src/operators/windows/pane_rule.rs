@@ -2,16 +2,16 @@
 //! windows have one table per pane instead ([`WindowCore`](super::core::WindowCore)), which is faster. Both write the same state.
 
 use super::{
-    WindowFolding,
+    TimeWindow, WindowFolding,
     core::{VERSION, check_parts},
-    key_core::{KeyCore, KeyRule, KeyWindows, Taking},
+    key_core::{KeyCore, KeyRule, Taking},
     key_panes::{KeyPanes, given_up},
     slices::{Pane, Slices},
 };
 use crate::{
     operators::{KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
-    state::{Free, KeyAddress, Place, StateBackend, StateDeclaration, Taken},
+    state::{Free, KeyAddress, Place, StateBackend, Taken},
     types::{Key, Reader, Record, write_zigzag},
 };
 
@@ -30,10 +30,6 @@ where
 {
     type Windows = KeyPanes<F::Kept>;
     const VERSION: u8 = VERSION;
-
-    fn declare() -> Vec<StateDeclaration> {
-        KeyPanes::<F::Kept>::declare()
-    }
 
     fn write_parts(&self, out: &mut Vec<u8>) {
         self.0.parts().iter().for_each(|ms| write_zigzag(*ms, out));
@@ -89,45 +85,28 @@ where
         Ok(taking.out.should_continue())
     }
 
-    fn look<B: StateBackend<S::Key, KeyPanes<F::Kept>>>(
+    fn pass(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
-        backend: &mut B,
-        at: KeyAddress,
-        key: S::Key,
+        key: &S::Key,
+        panes: &mut KeyPanes<F::Kept>,
         moment: i64,
-    ) -> Result<(), TaskError> {
-        let passed = taking.passed(at);
-        let place = backend.place(at, |stored| *stored == key);
-        let Place::Taken(mut place) = place.map_err(|error| failed(taking.context, error))? else {
-            return Ok(());
-        };
-        let (_, panes) = place.entry();
-        taking.recall::<S>((at, &key), panes, passed);
-        if !panes.is_empty() && *panes.looked_at() != Some(moment) {
-            return Ok(());
-        }
+        passed: i64,
+    ) -> Result<Option<(TimeWindow, F::Kept)>, TaskError> {
         let (slices, lateness) = (taking.timing.rule.0, taking.timing.lateness.ms);
         // Windows that ended by `passed` were fired before. Several windows end at once at the end of time only.
         let mut from = slices.first_open(passed.max(moment.saturating_sub(1)), 0);
         let until = slices.first_open(moment, 0);
+        let mut last = None;
         while let Some((number, kept)) =
             panes.ended(&slices, (from, until), lateness == 0, &mut taking.timing.folding)
         {
-            taking.emit(key.clone(), slices.window(number), kept)?;
+            if let Some((window, kept)) = last.replace((slices.window(number), kept)) {
+                taking.emit(key.clone(), window, kept)?;
+            }
             from = number + 1;
         }
         panes.give_up(&slices, slices.first_open(moment, lateness));
-        match panes.next(&slices, moment, lateness) {
-            Some(next) => {
-                *panes.looked_at() = Some(next);
-                taking.timing.queue.push(next, at, &key);
-            }
-            None => {
-                place.remove();
-                taking.timing.queue.forget(at, &key);
-            }
-        }
-        Ok(())
+        Ok(last)
     }
 }
 

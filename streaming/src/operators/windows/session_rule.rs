@@ -9,7 +9,7 @@ use super::{
 use crate::{
     operators::{KeySelector, Keyed, OperatorContext, keyed::failed},
     seam::TaskError,
-    state::{Free, KeyAddress, Place, StateBackend, StateDeclaration, Table, Taken},
+    state::{Free, KeyAddress, Place, StateBackend, Table, Taken},
     types::{Key, Record},
 };
 
@@ -37,10 +37,6 @@ where
 {
     type Windows = Sessions<F::Kept>;
     const VERSION: u8 = 2;
-
-    fn declare() -> Vec<StateDeclaration> {
-        Sessions::<F::Kept>::declare()
-    }
 
     fn next(&self, sessions: &Sessions<F::Kept>, passed: i64, lateness: i64) -> Option<i64> {
         sessions.next(passed, lateness)
@@ -104,38 +100,16 @@ where
         Ok(taking.out.should_continue())
     }
 
-    fn look<B: StateBackend<S::Key, Sessions<F::Kept>>>(
+    fn pass(
         taking: &mut Taking<'_, T, S::Key, F, Self, F::Out>,
-        backend: &mut B,
-        at: KeyAddress,
-        key: S::Key,
+        _key: &S::Key,
+        sessions: &mut Sessions<F::Kept>,
         moment: i64,
-    ) -> Result<(), TaskError> {
-        let passed = taking.passed(at);
-        let place = backend.place(at, |stored| *stored == key);
-        let Place::Taken(mut place) = place.map_err(|error| failed(taking.context, error))? else {
-            return Ok(());
-        };
-        let (_, sessions) = place.entry();
-        taking.recall::<S>((at, &key), sessions, passed);
-        if !sessions.is_empty() && sessions.looked_at != Some(moment) {
-            return Ok(());
-        }
-        let lateness = taking.timing.lateness.ms;
-        let ended = sessions.pass(moment, lateness);
-        match sessions.next(moment, lateness) {
-            Some(next) => {
-                sessions.looked_at = Some(next);
-                taking.timing.queue.push(next, at, &key);
-            }
-            None => {
-                place.remove();
-                taking.timing.queue.forget(at, &key);
-            }
-        }
+        passed: i64,
+    ) -> Result<Option<(TimeWindow, F::Kept)>, TaskError> {
+        let ended = sessions.pass(moment, taking.timing.lateness.ms);
         // A session that had ended by `passed` was emitted before. Keys that were restored are looked at once for that moment.
-        let Some((window, kept)) = ended.filter(|_| moment > passed) else { return Ok(()) };
-        taking.emit(key, window, kept)
+        Ok(ended.filter(|_| moment > passed))
     }
 }
 

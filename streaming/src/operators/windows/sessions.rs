@@ -23,7 +23,7 @@ pub struct Sessions<A> {
     sessions: VecDeque<Session<A>>,
     /// The moment in milliseconds at which the key is looked at next: no session ends, or is discarded, before it. Not part of
     /// the written state: `None` for sessions that were read.
-    pub(super) looked_at: Option<i64>,
+    looked_at: Option<i64>,
 }
 
 impl<A> Default for Sessions<A> {
@@ -33,11 +33,6 @@ impl<A> Default for Sessions<A> {
 }
 
 impl<A> Sessions<A> {
-    /// Returns true if there is no session.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
     /// Returns the indices of the sessions that overlap `window` or touch it without a gap.
     pub(super) fn touching(&self, window: TimeWindow) -> Range<usize> {
         let first = self.sessions.partition_point(|it| it.window.end() < window.start());
@@ -125,14 +120,11 @@ impl<A> Sessions<A> {
     }
 }
 
-impl<A: Record> Sessions<A> {
+impl<A: Record> KeyWindows for Sessions<A> {
     /// Returns the declaration of the state: a map from a session's first millisecond to its last one and the kept value.
-    pub(super) fn declare() -> Vec<StateDeclaration> {
+    fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, (i64, A)>::declare("sessions")]
     }
-}
-
-impl<A: Record> KeyWindows for Sessions<A> {
     #[inline]
     fn looked_at(&mut self) -> &mut Option<i64> {
         &mut self.looked_at
@@ -145,7 +137,7 @@ impl<A: Record> KeyWindows for Sessions<A> {
 
 impl<A: Record> Kept for Sessions<A> {
     fn holds_nothing(&self) -> bool {
-        self.is_empty()
+        self.sessions.is_empty()
     }
     fn write(&self, rows: &mut RowWriter) {
         for Session { window, kept } in &self.sessions {

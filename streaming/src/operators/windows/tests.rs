@@ -7,7 +7,7 @@ use crate::{
     batch::{Batch, NO_TIME},
     harness::Harness,
     operators::{
-        BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail,
+        BoxError, ByReference, Collector, Flow, Operator, OperatorContext, OperatorMail,
         SideOutputs,
     },
     seam::{Barrier, Interrupt, StateChunk, StreamEvent, TaskError},
@@ -15,6 +15,7 @@ use crate::{
         KeyGroups, Slice, channel_of_group,
         slow::{Reads, Slow},
     },
+    testing::gather::{Gather, Gathered},
     time::WatermarkStrategy,
 };
 use proptest::prelude::*;
@@ -32,19 +33,6 @@ mod sessions;
 type Record = (u8, u32);
 /// Key, first and last millisecond of the window, numbers of its records in order; and the event time.
 type Shown = ((u8, i64, i64, Vec<u32>), i64);
-
-/// A consumer that keeps everything it is given.
-struct Gather(Arc<Mutex<Vec<Shown>>>);
-
-impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {
-    fn batch(&mut self, batch: &mut Batch<(u8, i64, i64, Vec<u32>)>) -> Result<bool, TaskError> {
-        batch.each(|record, time| self.0.lock().unwrap().push((record, time)));
-        Ok(true)
-    }
-    fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
-        Ok(Flow::Done)
-    }
-}
 
 /// Shows each window with its records.
 #[derive(Clone)]
@@ -83,7 +71,7 @@ struct Subtask<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> {
     operator: Op,
     out: Collector<Op::Out>,
     context: OperatorContext,
-    seen: Arc<Mutex<Vec<Shown>>>,
+    seen: Gathered<Op::Out>,
     /// The reads of a backend that fetches.
     reads: Arc<Reads>,
     /// The chunks of the snapshot that was begun last, and whether they are all.
@@ -110,15 +98,15 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         restore: &[Vec<u8>],
         interrupted: bool,
     ) -> Self {
-        let seen = Arc::new(Mutex::default());
+        let seen = Gathered::default();
         let interrupt = Interrupt::default();
         if interrupted {
             interrupt.raise();
             context.shared().interrupt.raise();
         }
         context = context.restoring(restore.to_vec());
-        let out =
-            Collector::new(Box::new(Gather(Arc::clone(&seen))), SideOutputs::default(), interrupt);
+        let next = Box::new(Gather(seen.clone()));
+        let out = Collector::new(next, SideOutputs::default(), interrupt);
         let chunks = Vec::new();
         let mut subtask = Self { operator, out, context, seen, reads, chunks, complete: true };
         subtask.operator.open(&subtask.context).unwrap();
@@ -200,7 +188,8 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
 
     fn shown(&mut self) -> Vec<Shown> {
         self.out.flush().unwrap();
-        std::mem::take(&mut *self.seen.lock().unwrap())
+        let records = self.seen.take_records().into_iter();
+        records.map(|(record, time)| (record, time.unwrap_or(NO_TIME))).collect()
     }
 }
 
@@ -342,6 +331,25 @@ impl Reference for Model {
         let of_key = self.contents.keys().filter(|(_, of)| *of == key).map(|(start, _)| *start);
         of_key.filter(due).map(|start| self.show(start, key)).collect()
     }
+}
+
+/// Checks that a watermark fetches the keys of all windows that it ends at once; the windows are those of 10 ms, over a backend
+/// without room.
+fn fetched_at_once<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>>(slow: &mut Subtask<Op>) {
+    let records: Vec<_> = (0..100).map(|key| (key, 1, 0)).collect();
+    slow.batch(&records);
+    // Two reads per batch, by the backend.
+    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
+    // Writes are under way for some batches, and read from there.
+    (0..6).for_each(|number| {
+        slow.batch(&[(200, number, 0)]);
+        while slow.answer(0) {}
+    });
+    let mut ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
+    assert_eq!(ended, Ok(Flow::Waiting));
+    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
+    ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
+    assert_eq!((ended, slow.shown().len()), (Ok(Flow::Done), 101));
 }
 
 fn sorted(mut shown: Vec<Shown>) -> Vec<Shown> {

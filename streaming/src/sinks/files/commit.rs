@@ -1,7 +1,7 @@
 //! The global committer of the file sink: publishes pending parts.
 
 use crate::{
-    graph::draft::lock,
+    lock,
     sinks::{
         CommitError, CommitRequest, GlobalCommitter,
         marks::{self, Mark, SHARE},

@@ -3,7 +3,7 @@
 
 use super::{Encoder, RollingPolicy, commit::PendingPart, names::Names};
 use crate::{
-    graph::draft::lock,
+    lock,
     memory::allocator,
     operators::{BoxError, OperatorContext, OperatorMail},
     sinks::{Announcement, CommittingSinkWriter, NoWriterState, SinkWriter, WriterContext, marks},

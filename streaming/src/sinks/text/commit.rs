@@ -6,7 +6,7 @@ use super::{
     publish::{self, Publication, READY},
 };
 use crate::{
-    graph::draft::lock,
+    lock,
     operators::{BoxError, OperatorContext},
     seam::TaskError,
     sinks::{

@@ -1,6 +1,6 @@
 //! Publication, with kills and on file systems that can't exchange names.
 
-use super::*;
+use super::{super::tests::output, *};
 use std::{
     ffi::OsString,
     os::unix::fs::{PermissionsExt, symlink},
@@ -56,8 +56,8 @@ fn names(folder: &Path) -> Vec<OsString> {
 fn every_kind(test: impl Fn(&Path, bool, bool, Exchange)) {
     for way in WAYS {
         for (before, now) in [(false, false), (false, true), (true, false), (true, true)] {
-            let tmp = tempfile::tempdir().unwrap();
-            test(&tmp.path().join("out"), before, now, way);
+            let (_tmp, out) = output();
+            test(&out, before, now, way);
         }
     }
 }
@@ -78,8 +78,7 @@ fn a_result_replaces_an_earlier_one_of_any_kind() {
 
 #[test]
 fn a_kill_between_two_renames_loses_nothing() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     for next in [JOB, OTHER] {
         make(&out, true, "old");
         let mut killed = publication(&out, JOB, no_exchange);
@@ -106,8 +105,7 @@ fn a_kill_between_two_renames_loses_nothing() {
 
 #[test]
 fn a_second_rename_that_fails_puts_the_earlier_result_back() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     make(&out, true, "old");
     let mut publication = publication(&out, JOB, no_exchange);
     publication.start().unwrap();
@@ -145,8 +143,7 @@ fn a_refusal_leaves_the_earlier_result() {
     fn refused(_: &Path, _: &Path) -> Result<(), Errno> {
         Err(Errno::EPERM)
     }
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     make(&out, false, "old");
     let mut publication = publication(&out, JOB, refused);
     publication.start().unwrap();
@@ -167,8 +164,7 @@ fn age(folder: &Path, by: Duration) {
 
 #[test]
 fn staging_folders_of_jobs_that_are_gone_are_removed_after_a_day() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (tmp, out) = output();
     let stage = |job: u128, days: u32| {
         let mut publication = publication(&out, JobId(job), exchange);
         publication.start().unwrap();

@@ -7,12 +7,20 @@ use crate::{
 };
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
+use tempfile::TempDir;
 
 fn sink(out: &Path) -> SinkHarnessBuilder<String, TextSink> {
     testing::sink(TextSink::new(out.to_owned()))
+}
+
+/// Returns the path of an output that is not there yet, in a folder which is deleted when the first result is dropped.
+pub(super) fn output() -> (TempDir, PathBuf) {
+    let tmp = tempfile::tempdir().unwrap();
+    let out = tmp.path().join("out");
+    (tmp, out)
 }
 
 fn push(test: &mut SinkHarness<String, TextSink>, subtask: u32, lines: &[&str]) {
@@ -47,8 +55,7 @@ fn ended(out: &Path, subtasks: u32) -> SinkSnapshot {
 #[test]
 fn a_restored_part_goes_on_behind_the_checkpoint_at_any_parallelism() {
     for (before, after) in [(1_u32, 1_u32), (2, 2), (3, 1), (1, 2), (4, 3)] {
-        let tmp = tempfile::tempdir().unwrap();
-        let out = tmp.path().join("out");
+        let (tmp, out) = output();
         let mut test = sink(&out).subtasks(before).open().unwrap();
         (0..before).for_each(|subtask| push(&mut test, subtask, &["first"]));
         let checkpoint = test.barrier(1, false).unwrap();
@@ -112,8 +119,7 @@ fn a_commit_that_is_repeated_after_a_crash_at_any_point_publishes_once() {
     for subtasks in [1, 3] {
         for earlier in [false, true] {
             for point in ["parts moved", "exchanged", "published"] {
-                let tmp = tempfile::tempdir().unwrap();
-                let out = tmp.path().join("out");
+                let (tmp, out) = output();
                 if earlier {
                     fs::write(&out, "old").unwrap();
                 }
@@ -158,8 +164,7 @@ fn a_commit_that_is_repeated_after_a_crash_at_any_point_publishes_once() {
 
 #[test]
 fn parts_that_the_committer_does_not_see_fail_the_job_and_keep_the_earlier_result() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     fs::write(&out, "old").unwrap();
     let mut test = sink(&out).subtasks(2).open().unwrap();
     push(&mut test, 1, &["new"]);
@@ -182,8 +187,7 @@ fn parts_that_the_committer_does_not_see_fail_the_job_and_keep_the_earlier_resul
 #[test]
 fn a_folder_that_the_committer_does_not_share_fails_the_job_at_its_start() {
     for shares in [true, false] {
-        let tmp = tempfile::tempdir().unwrap();
-        let out = tmp.path().join("out");
+        let (tmp, out) = output();
         let text = Arc::new(Mutex::new(TextSink::new(out.clone())));
         let writer = SinkWriterOperator::<String, TextSink>::new(text.clone());
         let mut writer = testing::operator(writer).subtask(1, 2).open().unwrap();
@@ -212,8 +216,7 @@ fn a_folder_that_the_committer_does_not_share_fails_the_job_at_its_start() {
 
 #[test]
 fn a_destination_that_became_a_folder_of_somebody_else_fails_the_job() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     let mut test = sink(&out).open().unwrap();
     test.end_of_input().unwrap();
     test.barrier(1, true).unwrap();
@@ -240,8 +243,7 @@ fn a_job_that_is_cancelled_before_its_first_checkpoint_leaves_nothing() {
 
 #[test]
 fn attempts_that_fail_again_and_again_leave_one_mark_each_subtask() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     let text = Arc::new(Mutex::new(TextSink::new(out.clone())));
     for attempt in 0..100 {
         for subtask in 0..2 {
@@ -285,8 +287,7 @@ fn the_savepoint_of_a_drained_job_names_where_its_result_is_when_it_is_restored_
 
 #[test]
 fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (tmp, out) = output();
     let mut old = sink(&out).open().unwrap();
     push(&mut old, 0, &["a"]);
     let savepoint = old.barrier(1, false).unwrap();
@@ -302,8 +303,7 @@ fn an_old_job_and_one_restored_from_its_savepoint_do_not_disturb_each_other() {
 
 #[test]
 fn a_savepoint_whose_parts_are_gone_fails_the_job_and_not_again_and_again() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     let mut old = sink(&out).open().unwrap();
     push(&mut old, 0, &["a"]);
     let savepoint = old.barrier(1, false).unwrap();
@@ -316,8 +316,7 @@ fn a_savepoint_whose_parts_are_gone_fails_the_job_and_not_again_and_again() {
 
 #[test]
 fn a_savepoint_behind_the_end_is_committed_by_both_jobs() {
-    let tmp = tempfile::tempdir().unwrap();
-    let out = tmp.path().join("out");
+    let (_tmp, out) = output();
     let last = ended(&out, 2);
     sink(&out).subtasks(2).job(2).restore(last.clone()).open().unwrap();
     assert_eq!(lines(&out), ["new", "new"]);

@@ -5,7 +5,7 @@
 use super::{Prepared, Slot, beside, failed, queue::Queue};
 use crate::{
     batch::Batch,
-    graph::draft::lock,
+    lock,
     operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
     sinks::sink::{CommitError, CommitRequest, Committer, GlobalCommitter},

@@ -19,7 +19,7 @@ pub use writer::SinkWriterOperator;
 
 use super::sink::{Committer, GlobalCommitter, Sink};
 use crate::{
-    graph::draft::lock,
+    lock,
     operators::{BoxError, OperatorContext, state_failed},
     seam::TaskError,
     state::StateError,

@@ -2,20 +2,19 @@
 
 use super::*;
 use crate::{
-    Barrier, TaskUpcalls,
+    Barrier,
     api::tests::built,
     chain::NoConsumer,
-    operators::{Consumer, Flow, Link, OperatorMail, SideOutputs, split_ticket},
+    operators::{Consumer, Flow, Link, OperatorMail, SideOutputs},
     seam::StreamEvent,
     sinks::{
         Announcement, CommitError, CommitRequest, CommittingSinkWriter, NoCommitter, NoWriterState,
         SinkWriter, WriterContext,
     },
+    state::slow::Reads,
     testing,
 };
-use futures::{FutureExt as _, future::BoxFuture};
-use model::OperatorId;
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 /// Everything that the sinks of a test have done, and how their next commits end.
 #[derive(Default)]
@@ -505,36 +504,19 @@ fn a_job_that_is_stopped_before_its_end_commits_nothing_that_waits_for_the_end()
     assert!(!test.is_committing(), "the task may finish");
 }
 
-/// A host that does the I/O of a task when the test says so.
-#[derive(Default)]
-struct Slow(Mutex<VecDeque<(u64, Io)>>);
-type Io = BoxFuture<'static, Result<Vec<u8>, String>>;
-
-impl TaskUpcalls for Slow {
-    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
-    fn spawn_io(&self, work: Io, ticket: u64) {
-        lock(&self.0).push_back((ticket, work));
-    }
-    fn now_unix_ms(&self) -> u64 {
-        0
-    }
-    fn wake_at(&self, _: Duration, _: u64) {}
-    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
-}
-
-/// Does the I/O that has waited longest, and returns its result as mail.
-fn io(host: &Slow) -> Option<OperatorMail> {
-    let (ticket, work) = lock(&host.0).pop_front()?;
-    let result = work.now_or_never().expect("these commits are ready at once");
-    Some(OperatorMail::Reply { ticket: split_ticket(ticket).1, result })
+/// Does the I/O that has waited longest, and delivers its result; returns false if there is none.
+fn answer<T>(host: &Reads, link: &mut impl Consumer<T>) -> bool {
+    let Some((node, mail)) = host.answer(0) else { return false };
+    link.deliver(node, mail).unwrap();
+    true
 }
 
 /// A committer whose commits last until the test lets them end.
 fn slow(
     world: &Shown,
     restore: Vec<Vec<u8>>,
-) -> (Link<Prepared<u64>, NumbersCommitter>, Arc<Slow>) {
-    let host = Arc::new(Slow::default());
+) -> (Link<Prepared<u64>, NumbersCommitter>, Arc<Reads>) {
+    let host = Arc::new(Reads::default());
     let context = OperatorContext::for_tests_with(0, 1, host.clone()).restoring(restore);
     let sink = Arc::new(Mutex::new(Numbers { world: world.clone() }));
     let operator = committer::<u64, Numbers>(sink);
@@ -563,10 +545,8 @@ fn barriers_and_notifications_come_while_a_commit_lasts_and_none_is_lost() {
         link.notify_complete(checkpoint).unwrap();
     }
     assert!(link.is_committing() && !link.full());
-    assert_eq!(lock(&host.0).len(), 1, "one checkpoint after the other");
-    while let Some(mail) = io(&host) {
-        link.deliver(model::NodeId(0), mail).unwrap();
-    }
+    assert_eq!(host.len(), 1, "one checkpoint after the other");
+    while answer(&host, &mut link) {}
     assert_eq!(log(&world), ["10 of 1 try 0", "20 of 2 try 0", "30 of 3 try 0"]);
     assert!(!link.is_committing());
 }
@@ -578,7 +558,7 @@ fn a_snapshot_holds_what_is_being_committed() {
     push(&mut link, 1);
     link.event(barrier(1)).unwrap();
     link.notify_complete(1).unwrap();
-    assert_eq!(lock(&host.0).len(), 1, "under way");
+    assert_eq!(host.len(), 1, "under way");
     link.event(barrier(2)).unwrap();
     let snapshot = link.snapshots(2);
     link.dispose();
@@ -596,7 +576,7 @@ fn a_restored_committer_takes_no_records_and_lets_no_barrier_pass_before_it_has_
     let (mut link, host) = slow(&world, snapshot);
     assert!(link.full() && link.is_committing());
     assert_eq!(link.event(barrier(2)).unwrap(), Flow::Waiting);
-    link.deliver(model::NodeId(0), io(&host).unwrap()).unwrap();
+    assert!(answer(&host, &mut link));
     assert!(!link.full() && !link.is_committing());
     assert_eq!(link.event(barrier(2)).unwrap(), Flow::Done);
     assert_eq!(log(&world), ["1 of 1 try 0"]);
@@ -686,14 +666,14 @@ fn a_check_that_fails_fails_the_job_and_one_that_cannot_be_made_fails_the_task()
 fn a_barrier_and_the_end_of_input_wait_for_the_announcement() {
     let world = Shown::default();
     for event in [barrier(1), StreamEvent::EndOfInput] {
-        let host = Arc::new(Slow::default());
+        let host = Arc::new(Reads::default());
         let context = OperatorContext::for_tests_with(0, 1, host.clone());
         let sink = Arc::new(Mutex::new(Announces(Numbers { world: world.clone() })));
         let operator = SinkWriterOperator::<u64, Announces>::new(sink);
         let mut link = Link::new(operator, Box::new(NoConsumer), SideOutputs::default(), context);
         link.open().unwrap();
         assert_eq!(link.event(event).unwrap(), Flow::Waiting);
-        link.deliver(model::NodeId(0), io(&host).unwrap()).unwrap();
+        assert!(answer(&host, &mut link));
         assert_eq!(link.event(event).unwrap(), Flow::Done);
     }
 }
@@ -732,7 +712,7 @@ impl SinkWriter<u64> for Remote {
 #[test]
 fn a_barrier_waits_for_writes_under_way_and_so_do_records_behind_too_many() {
     let world = Shown::default();
-    let host = Arc::new(Slow::default());
+    let host = Arc::new(Reads::default());
     let context = OperatorContext::for_tests_with(0, 1, host.clone());
     let sink = Arc::new(Mutex::new(Remote { world: world.clone(), waits: 0 }));
     let operator = SinkWriterOperator::<u64, Remote>::new(sink);
@@ -743,12 +723,12 @@ fn a_barrier_waits_for_writes_under_way_and_so_do_records_behind_too_many() {
     (1..=3).for_each(|number| batch.push(number, 8));
     assert!(!link.batch(&mut batch).unwrap());
     assert!(link.full() && link.is_interrupted());
-    link.deliver(model::NodeId(0), io(&host).unwrap()).unwrap();
+    assert!(answer(&host, &mut link));
     link.resume().unwrap();
     assert!(!link.is_interrupted());
     assert_eq!(link.event(barrier(1)).unwrap(), Flow::Waiting);
     for _ in 0..2 {
-        link.deliver(model::NodeId(0), io(&host).unwrap()).unwrap();
+        assert!(answer(&host, &mut link));
     }
     assert_eq!(link.event(barrier(1)).unwrap(), Flow::Done);
     let at = "at (Some(8), Some(5))";

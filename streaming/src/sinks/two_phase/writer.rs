@@ -3,7 +3,7 @@
 use super::{Prepared, Shared, Slot, beside, commits, failed};
 use crate::{
     batch::{Batch, NO_TIME},
-    graph::draft::lock,
+    lock,
     operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
     sinks::{CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter, WriterContext},

@@ -8,7 +8,7 @@ use crate::{
         key_panes::KeyPanes,
         pane_rule::{PaneCore, PaneRule},
     },
-    state::{StateBackend, Table},
+    state::{Kept, StateBackend, Table},
 };
 use std::cell::Cell;
 
@@ -173,7 +173,7 @@ proptest! {
             panes.give_up(&slices, slices.first_open(moment, lateness));
             looks += 1;
         }
-        prop_assert!(panes.is_empty());
+        prop_assert!(panes.holds_nothing());
         // At most once for each window, and for the end of the lateness.
         prop_assert!(looks <= 12, "{}", looks);
     }
@@ -222,20 +222,7 @@ fn panes_of_a_key_that_are_in_many_chunks_become_one_state() {
 fn the_keys_of_a_window_that_ends_are_fetched_at_once() {
     let store = over(Slices::new(10, 10, 0), 0, Slow::new(0));
     let mut slow = Subtask::new(EventTimeWindows::new(by_first(), store), (0, 1), &[], false);
-    let records: Vec<_> = (0..100).map(|key| (key, 1, 0)).collect();
-    slow.batch(&records);
-    // Two reads per batch, by the backend.
-    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
-    // Writes are under way for some batches, and read from there.
-    (0..6).for_each(|number| {
-        slow.batch(&[(200, number, 0)]);
-        while slow.answer(0) {}
-    });
-    let mut ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
-    assert_eq!(ended, Ok(Flow::Waiting));
-    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
-    ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
-    assert_eq!((ended, slow.shown().len()), (Ok(Flow::Done), 101));
+    fetched_at_once(&mut slow);
     assert_eq!(slow.operator.store().queued(), 0);
 }
 

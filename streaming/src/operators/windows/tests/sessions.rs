@@ -229,20 +229,7 @@ fn sessions_move_between_a_backend_that_fetches_and_memory() {
 fn the_keys_that_a_watermark_looks_at_are_fetched_at_once() {
     let operator = EventTimeWindows::new(by_first(), fetching(|_| 10, 0, 0));
     let mut slow = Subtask::new(operator, (0, 1), &[], false);
-    let records: Vec<_> = (0..100).map(|key| (key, 1, 0)).collect();
-    slow.batch(&records);
-    // Two reads per batch, by the backend.
-    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
-    // Writes are under way for some batches, and read from there.
-    (0..6).for_each(|number| {
-        slow.batch(&[(200, number, 0)]);
-        while slow.answer(0) {}
-    });
-    let mut ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
-    assert_eq!(ended, Ok(Flow::Waiting));
-    assert_eq!((0..3).filter(|_| slow.answer(0)).count(), 2);
-    ended = slow.operator.event(StreamEvent::Watermark(9), &mut slow.out, &slow.context);
-    assert_eq!((ended, slow.shown().len()), (Ok(Flow::Done), 101));
+    fetched_at_once(&mut slow);
 }
 
 #[test]
