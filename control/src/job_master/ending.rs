@@ -155,6 +155,7 @@ impl JobCore {
             JobStatus::Finished => self.answer_stop(),
             _ => self.abort_savepoints("the job has ended"),
         }
+        self.checkpoints.job_ended(status);
         self.advance_status(status, now);
         self.out.push(Command::Ended(status));
     }

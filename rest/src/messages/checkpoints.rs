@@ -156,7 +156,8 @@ pub struct CheckpointInfo {
     /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// True if the complete checkpoint was deleted since, because newer ones replace it, false if it is kept; absent if it is not complete.
+    /// True if the complete checkpoint was deleted since, because newer ones replace it or with the end of its job, false if it is kept;
+    /// absent if it is not complete.
     /// Always false for a savepoint: its deletion by a user is not noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
