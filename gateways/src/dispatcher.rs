@@ -186,8 +186,8 @@ pub struct ClientHeartbeat {
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.
     pub job_id: JobId,
-    /// The id of the operation, drawn by the client or by REST. One that is known for this job already, of whatever kind, begins nothing
-    /// new; an id may be used again once its operation is forgotten.
+    /// The id of the operation, drawn by the client or by REST. One that is known for this job already begins nothing new (checkpoints
+    /// and savepoints do not know each other's ids); an id may be used again once its operation is forgotten.
     pub trigger_id: TriggerId,
     /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
     /// a checkpoint for the job's own recovery beside the periodic ones.
@@ -208,7 +208,9 @@ pub struct TriggerSavepoint {
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` if the operation is a disposal.
     pub job_id: Option<JobId>,
-    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id is known for the job.
+    /// True if the operation is a checkpoint ([`CheckpointKind::Checkpoint`]), false if it is a savepoint, a stop or a disposal.
+    pub is_checkpoint: bool,
+    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id and kind is known for the job.
     pub trigger_id: TriggerId,
 }
 
@@ -240,8 +242,8 @@ pub enum OperationState {
     Failed(FailureCause),
 }
 
-/// No operation of this id is known here: it was never triggered, or for another job; the Dispatcher's leadership has changed since; or
-/// 256 others have ended after it. The only error of [`RequestSavepoint`]; holds the id that was asked about.
+/// No operation of this id is known here: it was never triggered, or for another job, or is of another kind; the Dispatcher's leadership
+/// has changed since; or 256 others have ended after it. The only error of [`RequestSavepoint`]; holds the id that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "no operation with trigger id {0} is known here; it is forgotten when the JobManager changes"

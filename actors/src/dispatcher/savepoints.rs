@@ -56,7 +56,9 @@ impl Handler<Ask<TriggerSavepoint>> for Dispatcher {
         let Some(asked) = self.asked(job) else {
             return Err(JobError::Terminated { job, status: self.ended_result(job)?.status });
         };
-        self.operate((Some(job), trigger_id), take(asked, ask.body), ctx);
+        let is_checkpoint = !ask.body.kind.is_savepoint();
+        let key = OperationKey { job: Some(job), is_checkpoint, trigger: trigger_id };
+        self.operate(key, take(asked, ask.body), ctx);
         Ok(())
     }
 }
@@ -101,7 +103,8 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
             };
             Err(failed(&stays))
         };
-        self.operate((None, trigger_id), dispose, ctx);
+        let key = OperationKey { job: None, is_checkpoint: false, trigger: trigger_id };
+        self.operate(key, dispose, ctx);
         Ok(())
     }
 }
@@ -110,8 +113,9 @@ impl Handler<Ask<RequestSavepoint>> for Dispatcher {
     type Result = Answer<RequestSavepoint>;
 
     fn handle(&mut self, ask: Ask<RequestSavepoint>, _: &mut Context<Self>) -> Self::Result {
-        let RequestSavepoint { job_id, trigger_id } = ask.body;
-        match self.operations.get(&(job_id, trigger_id)) {
+        let RequestSavepoint { job_id, is_checkpoint, trigger_id } = ask.body;
+        let key = OperationKey { job: job_id, is_checkpoint, trigger: trigger_id };
+        match self.operations.get(&key) {
             None => Err(OperationUnknown(trigger_id)),
             Some(None) => Ok(OperationState::InProgress),
             Some(Some(Ok(folder))) => Ok(OperationState::Done(folder.clone())),
@@ -153,7 +157,7 @@ impl Handler<OperationEnded> for Dispatcher {
     fn handle(&mut self, OperationEnded { key, outcome }: OperationEnded, _: &mut Context<Self>) {
         if let Err(cause) = &outcome {
             // Whoever asked may never ask how it stands: YARN's proxy does not.
-            let (job, trigger) = (key.0.map(tracing::field::display), key.1);
+            let (job, trigger) = (key.job.map(tracing::field::display), key.trigger);
             tracing::warn!(job, %trigger, %cause, "a savepoint, or the disposal of one, has failed");
         }
         self.operations.end(key, outcome);

@@ -56,7 +56,7 @@ impl Fixture {
         let dispose = DisposeSavepoint { trigger_id, path: path.to_owned() };
         self.gateway().ask(dispose).await.unwrap();
         loop {
-            let ask = RequestSavepoint { job_id: None, trigger_id };
+            let ask = RequestSavepoint { job_id: None, is_checkpoint: false, trigger_id };
             match self.gateway().ask(ask).await.unwrap() {
                 OperationState::InProgress => tokio::task::yield_now().await,
                 OperationState::Done(_) => return Ok(()),
