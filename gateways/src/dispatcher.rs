@@ -180,7 +180,8 @@ pub struct ClientHeartbeat {
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
-/// Dispatcher still reads its predecessor's jobs. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
+/// Dispatcher still reads its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory or a relative
+/// one. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
 /// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
@@ -372,7 +373,8 @@ pub struct ShutDownCluster {}
 
 /// The reason why the Dispatcher refused a call about one job: the job is not known ([`NotFound`](Self::NotFound)), cannot be asked now
 /// ([`Unavailable`](Self::Unavailable): ask again), has ended ([`Terminated`](Self::Terminated), only of calls that change something), or
-/// has ended and lost its details ([`DetailsGone`](Self::DetailsGone)). The call has changed nothing, except that after `Unavailable` the
+/// has ended and lost its details ([`DetailsGone`](Self::DetailsGone)), or the savepoint's directory is wrong
+/// ([`SavepointDirectory`](Self::SavepointDirectory)). The call has changed nothing, except that after `Unavailable` the
 /// JobMaster may have carried it out and only its answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
@@ -411,4 +413,8 @@ pub enum JobError {
         /// Reason as text for people.
         why: String,
     },
+    /// A savepoint or stop was asked for without a directory, and `execution.checkpointing.savepoint-dir` is not set for the job; or the
+    /// directory is a relative path or no URI that can be read. The text says which, and the remedy. Of [`TriggerSavepoint`] only.
+    #[error("{0}")]
+    SavepointDirectory(String),
 }

@@ -3,6 +3,7 @@
 use super::leader::Dispatcher;
 use super::needs::{Need, Needs, answered};
 use super::questions::Asked;
+use crate::job_master::directory_of;
 use crate::stores::s3_settings;
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::OperationKey;
@@ -10,9 +11,9 @@ use gateways::dispatcher::{
     DisposeSavepoint, JobError, OperationState, OperationUnknown, RequestSavepoint,
     TriggerSavepoint,
 };
-use gateways::job_master::{Cancel, TakeSavepoint};
+use gateways::job_master::{Cancel, SavepointError, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
-use model::FailureCause;
+use model::{FailureCause, JobId};
 use std::time::Duration;
 use storage::state_reader::StateReader;
 
@@ -56,7 +57,11 @@ impl Handler<Ask<TriggerSavepoint>> for Dispatcher {
         let Some(asked) = self.asked(job) else {
             return Err(JobError::Terminated { job, status: self.ended_result(job)?.status });
         };
-        let is_checkpoint = !ask.body.kind.is_savepoint();
+        let kind = ask.body.kind;
+        if kind.is_savepoint() {
+            self.check_directory(job, ask.body.directory.clone())?;
+        }
+        let is_checkpoint = !kind.is_savepoint();
         let key = OperationKey { job: Some(job), is_checkpoint, trigger: trigger_id };
         self.operate(key, take(asked, ask.body), ctx);
         Ok(())
@@ -125,6 +130,18 @@ impl Handler<Ask<RequestSavepoint>> for Dispatcher {
 }
 
 impl Dispatcher {
+    /// Refuses a savepoint of a running job that has no directory to go to, or a relative one. Whether the directory can be written to
+    /// shows later.
+    fn check_directory(&self, job: JobId, asked: Option<String>) -> Result<(), JobError> {
+        // The options were merged when the job was submitted or recovered, so that they merge now.
+        let Some(Ok(options)) = self.jobs.get(&job).map(|job| self.merged(&job.graph.options))
+        else {
+            return Ok(());
+        };
+        let wrong = |error: SavepointError| JobError::SavepointDirectory(error.to_string());
+        directory_of(asked, &options).map(drop).map_err(wrong)
+    }
+
     /// Runs an operation unless it was begun before.
     fn operate(
         &mut self,

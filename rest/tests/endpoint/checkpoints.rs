@@ -110,6 +110,7 @@ pub(super) fn trigger(call: TriggerSavepoint) -> Result<(), JobError> {
             assert_eq!((directory, cancel), (None, false), "{kind:?}");
             Ok(())
         }
+        (LOST, _) => Err(JobError::SavepointDirectory("name one".to_owned())),
         _ => Err(JobError::Terminated { job: job_id, status: JobStatus::Finished }),
     }
 }
@@ -273,6 +274,16 @@ async fn a_checkpoint_is_not_found_as_a_savepoint_nor_a_savepoint_as_a_checkpoin
     assert_eq!(other.status(), Some(404), "{other}");
     let other = world.client.triggered_checkpoint(&job, &savepoint).await.unwrap_err();
     assert_eq!(other.status(), Some(404), "{other}");
+    world.handle.stop().await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_without_a_directory_is_a_bad_request() {
+    let world = world(|_| ()).await;
+    let asked = world.client.savepoint(&LOST.to_string(), &SavepointBody::default()).await;
+    let error = asked.unwrap_err();
+    assert_eq!(error.status(), Some(400), "{error}");
+    assert!(error.to_string().contains("name one"), "{error}");
     world.handle.stop().await;
 }
 

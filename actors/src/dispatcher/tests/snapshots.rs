@@ -1,9 +1,9 @@
 //! Snapshots that a job of the Dispatcher still needs: nobody else gets or deletes them.
 
 use super::*;
-use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint};
+use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint, TriggerSavepoint};
 use model::{
-    CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
+    CheckpointKind, CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
     OperatorSubtaskState, TriggerId,
 };
 use std::path::{Path, PathBuf};
@@ -109,6 +109,39 @@ async fn nobody_starts_from_a_snapshot_that_another_job_has_claimed_and_not_dele
     }
     f.finish(2).await;
     assert_eq!(f.submit(started_from(3, &folder, "no_claim")).await, Ok(job(3)));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_without_a_usable_directory_is_refused_at_once_and_a_checkpoint_needs_none() {
+    let f = Fixture::session().await;
+    f.submit(graph(1, 1, false)).await.unwrap();
+    let trigger_id = TriggerId(1);
+    let ask = async |kind, directory: Option<&str>| {
+        let directory = directory.map(str::to_owned);
+        let call = TriggerSavepoint { job_id: job(1), trigger_id, kind, directory, cancel: false };
+        f.gateway().ask(call).await.map_err(|error| error.refused().expect("refused"))
+    };
+    let known = async |is_checkpoint| {
+        let call = RequestSavepoint { job_id: Some(job(1)), is_checkpoint, trigger_id };
+        f.gateway().ask(call).await.is_ok()
+    };
+    let stop = CheckpointKind::Stop { drain: false };
+    for kind in [CheckpointKind::Savepoint, stop] {
+        for (directory, part) in [
+            (None, "set execution.checkpointing.savepoint-dir"),
+            (Some("relative/path"), "'relative/path' is a relative path"),
+        ] {
+            match ask(kind, directory).await {
+                Err(JobError::SavepointDirectory(why)) => assert!(why.contains(part), "{why}"),
+                other => panic!("{directory:?}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!((known(false).await, known(true).await), (false, false), "nothing is begun");
+    assert_eq!(ask(CheckpointKind::Checkpoint, None).await, Ok(()));
+    assert_eq!((known(false).await, known(true).await), (false, true));
+    assert_eq!(ask(CheckpointKind::Savepoint, Some("/savepoints")).await, Ok(()));
+    assert_eq!((known(false).await, known(true).await), (true, true));
 }
 
 #[tokio::test(flavor = "local")]
