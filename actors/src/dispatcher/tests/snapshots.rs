@@ -2,9 +2,10 @@
 
 use super::*;
 use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint, TriggerSavepoint};
+use model::graph::StateDeclaration;
 use model::{
     CheckpointKind, CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
-    OperatorSubtaskState, TriggerId,
+    OperatorSubtaskState, StateHandle, TriggerId,
 };
 use std::path::{Path, PathBuf};
 use storage::checkpoints::CheckpointDirectory;
@@ -90,6 +91,51 @@ async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
     }
     f.finish(2).await;
     assert_eq!(f.submit(started_from(3, &folder, "claim")).await, Ok(job(3)));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_job_that_sets_no_maximum_parallelism_takes_that_of_its_savepoint_and_keeps_it() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let count = StateDeclaration {
+        name: "count".to_owned(),
+        kind: "value".to_owned(),
+        schemas: [("key".to_owned(), "u64".to_owned())].into(),
+        ttl_ms: None,
+    };
+    let state = Some(StateHandle::Inline(vec![7]));
+    let operator = OperatorState {
+        name: "count".to_owned(),
+        uid: None,
+        max_parallelism: 128,
+        states: vec![count.clone()],
+        subtasks: vec![OperatorSubtaskState { ended: false, state }],
+        coordinator: None,
+    };
+    let directory = CheckpointDirectory::new(Arc::new(FileObjects::open(home.path()).unwrap()));
+    let metadata =
+        CheckpointMetadata { operators: [(OperatorId(2), operator)].into(), ..metadata(1) };
+    directory.put_metadata(&metadata).await.unwrap();
+    let folder = home.path().join(format!("{}/chk-5", job(1)));
+    let wider = |n: u128, parallelism: u32, derived: u32| {
+        let mut graph = started_from(n, &folder, "no_claim");
+        graph.nodes[1].states = vec![count.clone()];
+        for vertex in &mut graph.vertices {
+            (vertex.parallelism, vertex.max_parallelism) = (parallelism, derived);
+        }
+        graph
+    };
+    assert_eq!(f.submit(wider(2, 90, 256)).await, Ok(job(2)));
+    // The JobMaster runs with it, and the next leader reads it from the job's log.
+    let JobState::Running(stored) = f.log_says(2).await else { panic!("it runs") };
+    let groups: Vec<u32> = stored.vertices.iter().map(|vertex| vertex.max_parallelism).collect();
+    assert_eq!(groups, [256, 128], "the source has no keys");
+    match f.submit(wider(3, 129, 256)).await {
+        Err(SubmitError::Restore(why)) => {
+            assert!(why.contains("at most 128 subtasks and not 129"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "local")]
