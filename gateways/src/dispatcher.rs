@@ -180,14 +180,15 @@ pub struct ClientHeartbeat {
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
-/// Dispatcher still reads its predecessor's jobs. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
+/// Dispatcher still reads its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory or a relative
+/// one. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
 /// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.
     pub job_id: JobId,
-    /// The id of the operation, drawn by the client or by REST. One that is known for this job already, of whatever kind, begins nothing
-    /// new; an id may be used again once its operation is forgotten.
+    /// The id of the operation, drawn by the client or by REST. One that is known for this job already begins nothing new (checkpoints
+    /// and savepoints do not know each other's ids); an id may be used again once its operation is forgotten.
     pub trigger_id: TriggerId,
     /// Kind of the operation: a savepoint, after which the job goes on; a stop, which ends the job with a savepoint; or
     /// a checkpoint for the job's own recovery beside the periodic ones.
@@ -208,7 +209,9 @@ pub struct TriggerSavepoint {
 pub struct RequestSavepoint {
     /// The job that the savepoint was triggered for; `None` if the operation is a disposal.
     pub job_id: Option<JobId>,
-    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id is known for the job.
+    /// True if the operation is a checkpoint ([`CheckpointKind::Checkpoint`]), false if it is a savepoint, a stop or a disposal.
+    pub is_checkpoint: bool,
+    /// The id of the operation that is asked about; [`OperationUnknown`] if none of that id and kind is known for the job.
     pub trigger_id: TriggerId,
 }
 
@@ -240,8 +243,8 @@ pub enum OperationState {
     Failed(FailureCause),
 }
 
-/// No operation of this id is known here: it was never triggered, or for another job; the Dispatcher's leadership has changed since; or
-/// 256 others have ended after it. The only error of [`RequestSavepoint`]; holds the id that was asked about.
+/// No operation of this id is known here: it was never triggered, or for another job, or is of another kind; the Dispatcher's leadership
+/// has changed since; or 256 others have ended after it. The only error of [`RequestSavepoint`]; holds the id that was asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "no operation with trigger id {0} is known here; it is forgotten when the JobManager changes"
@@ -370,7 +373,8 @@ pub struct ShutDownCluster {}
 
 /// The reason why the Dispatcher refused a call about one job: the job is not known ([`NotFound`](Self::NotFound)), cannot be asked now
 /// ([`Unavailable`](Self::Unavailable): ask again), has ended ([`Terminated`](Self::Terminated), only of calls that change something), or
-/// has ended and lost its details ([`DetailsGone`](Self::DetailsGone)). The call has changed nothing, except that after `Unavailable` the
+/// has ended and lost its details ([`DetailsGone`](Self::DetailsGone)), or the savepoint's directory is wrong
+/// ([`SavepointDirectory`](Self::SavepointDirectory)). The call has changed nothing, except that after `Unavailable` the
 /// JobMaster may have carried it out and only its answer was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum JobError {
@@ -409,4 +413,8 @@ pub enum JobError {
         /// Reason as text for people.
         why: String,
     },
+    /// A savepoint or stop was asked for without a directory, and `execution.checkpointing.savepoint-dir` is not set for the job; or the
+    /// directory is a relative path or no URI that can be read. The text says which, and the remedy. Of [`TriggerSavepoint`] only.
+    #[error("{0}")]
+    SavepointDirectory(String),
 }

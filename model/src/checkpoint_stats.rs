@@ -119,9 +119,9 @@ pub struct CheckpointStats {
     /// The URI of the folder from which a job can be started: of a complete savepoint, also of a stop; of a complete
     /// checkpoint only after [`CheckpointReport::name_folders`]. Otherwise `None`.
     pub external_path: Option<String>,
-    /// True if the checkpoint was complete and is deleted since: newer ones replaced it, or it could not be read and a newer one is
-    /// complete. False for savepoints; only for that of a stop after which tasks failed, so that the job went on, it may be true: the
-    /// job's own copy is deleted then, not the savepoint's folder.
+    /// True if the checkpoint was complete and is deleted since: newer ones replaced it, it could not be read and a newer one is complete,
+    /// or the job has ended in a way after which its checkpoints are not kept. False for savepoints; only for that of a stop after which
+    /// tasks failed, so that the job went on, it may be true: the job's own copy is deleted then, not the savepoint's folder.
     pub discarded: bool,
     /// The parts of the vertices, in the job graph's order.
     pub vertices: Vec<VertexCheckpointStats>,

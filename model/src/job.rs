@@ -87,8 +87,8 @@ pub struct JobDetails {
     /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
     /// `failures`.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first. A failure outside of the tasks for which the JobMaster ended the job
-    /// at once is in `cause` only. Beyond `web.exception-history-size` failures (at least one is kept) the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first, the one that ended the job included. Beyond
+    /// `web.exception-history-size` failures (at least one is kept) the oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.

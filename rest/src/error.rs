@@ -126,6 +126,7 @@ impl AnswerStatus for JobError {
             Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Terminated { .. } => StatusCode::CONFLICT,
             Self::DetailsGone { .. } => StatusCode::GONE,
+            Self::SavepointDirectory(_) => StatusCode::BAD_REQUEST,
         }
     }
 }

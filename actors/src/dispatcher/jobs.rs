@@ -118,27 +118,31 @@ impl Dispatcher {
         let log = LogId { creator: self.writer.session, count: self.logs_created };
         self.logs_created += 1;
         let kept = self.keep_program(&graph);
-        let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
+        let (logs, writer) = (self.logs.clone(), self.writer.clone());
         let platform = self.deps.services.platform.clone();
         let addr = ctx.address();
         let trace = TraceContext::current();
         let stored = actix::spawn(trace.carry(async move {
             let prepared = async {
-                restoring::check(&graph, &options, platform.clone(), &addr).await?;
+                let checked = restoring::check(graph.clone(), &options, platform.clone(), &addr);
+                let graph = checked.await?;
                 let marked = directory::mark(job, &options, platform).await?;
                 // The next leader runs every job that has a record, so the program must be there before the record.
-                let Some(kept) = kept else { return Ok(()) };
+                let Some(kept) = kept else { return Ok(graph) };
                 let kept = kept.await.map_err(|error| not_kept(&graph, error));
                 if let (Err(_), Some(marked)) = (&kept, marked) {
                     marked.withdraw().await;
                 }
-                Ok(kept?)
+                Ok(kept.map(|()| graph)?)
             };
-            let prepared: Result<(), NotStored> = prepared.await;
+            let prepared: Result<Arc<JobGraph>, NotStored> = prepared.await;
             let may_be_stored = prepared.is_ok();
-            let outcome = match prepared {
-                Ok(()) => created.await.map_err(NotStored::Log),
-                Err(error) => Err(error),
+            let (graph, outcome) = match prepared {
+                Ok(graph) => {
+                    let created = logs.create(graph.clone(), log, writer).await;
+                    (graph, created.map_err(NotStored::Log))
+                }
+                Err(error) => (graph, Err(error)),
             };
             let stored = GraphStored { graph, options, outcome, may_be_stored, trace };
             addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))

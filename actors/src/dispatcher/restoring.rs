@@ -9,23 +9,25 @@ use conf::Options;
 use conf::state_recovery::{self, ClaimMode};
 use model::{JobGraph, JobId};
 use platform::Platform;
+use std::sync::Arc;
 use storage::state_reader::{Snapshot, StateReader};
 
 /// Reads the savepoint that the job names, if it names one, and checks that the job can start from it. A job that would own
 /// the snapshot (`execution.state-recovery.claim-mode`: `CLAIM`) gets neither a checkpoint of another job that `dispatcher` still
 /// runs, nor a snapshot that another job was started from and still needs: the first checkpoint of the new job would delete what
 /// the other one restores from. It does not get a checkpoint either on whose files other retained checkpoints build. Nor does any job
-/// start from a snapshot that another one has claimed and will delete.
+/// start from a snapshot that another one has claimed and will delete. Returns the graph that the job is to run with: `graph`, with the
+/// snapshot's maximum parallelisms if the job sets none.
 ///
 /// # Errors
 /// [`NotStored::Restore`] with every reason, one a line.
 pub(super) async fn check(
-    graph: &JobGraph,
+    mut graph: Arc<JobGraph>,
     options: &Options,
     platform: Platform,
     dispatcher: &Addr<Dispatcher>,
-) -> Result<(), NotStored> {
-    let Some(path) = options.get(&state_recovery::PATH) else { return Ok(()) };
+) -> Result<Arc<JobGraph>, NotStored> {
+    let Some(path) = options.get(&state_recovery::PATH) else { return Ok(graph) };
     let allow_dropped = options.get(&state_recovery::IGNORE_UNCLAIMED_STATE);
     let reader = StateReader::new(None, platform, s3_settings(options));
     let snapshot = answered(&path, reader.snapshot(&path)).await.map_err(NotStored::Restore)?;
@@ -46,11 +48,13 @@ pub(super) async fn check(
     if options.get(&state_recovery::CLAIM_MODE) == ClaimMode::Claim {
         check_claim((graph.job_id, &path), &snapshot, &reader, &needs).await?;
     }
-    let checked = control::checkpoints::check(graph, &snapshot.metadata, allow_dropped);
+    control::checkpoints::adopt_max_parallelism(Arc::make_mut(&mut graph), &snapshot.metadata);
+    let checked = control::checkpoints::check(&graph, &snapshot.metadata, allow_dropped);
     checked.map_err(|reasons| {
         let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
         NotStored::Restore(format!("{path} does not fit the program: {}", reasons.join("\n")))
-    })
+    })?;
+    Ok(graph)
 }
 
 /// Refuses to give a snapshot to `job`, which names it by `path`, while another job may need it.

@@ -3,6 +3,7 @@
 use super::leader::Dispatcher;
 use super::needs::{Need, Needs, answered};
 use super::questions::Asked;
+use crate::job_master::directory_of;
 use crate::stores::s3_settings;
 use crate::turns::spawn_then;
 use actix::{AsyncContext, Context, Handler};
@@ -11,9 +12,9 @@ use gateways::dispatcher::{
     DisposeSavepoint, JobError, OperationState, OperationUnknown, RequestSavepoint,
     TriggerSavepoint,
 };
-use gateways::job_master::{Cancel, TakeSavepoint};
+use gateways::job_master::{Cancel, SavepointError, TakeSavepoint};
 use gateways::{Answer, Ask, Deadline};
-use model::FailureCause;
+use model::{FailureCause, JobId};
 use std::time::Duration;
 use storage::state_reader::StateReader;
 
@@ -57,7 +58,13 @@ impl Handler<Ask<TriggerSavepoint>> for Dispatcher {
         let Some(asked) = self.asked(job) else {
             return Err(JobError::Terminated { job, status: self.ended_result(job)?.status });
         };
-        self.operate((Some(job), trigger_id), take(asked, ask.body), ctx);
+        let kind = ask.body.kind;
+        if kind.is_savepoint() {
+            self.check_directory(job, ask.body.directory.clone())?;
+        }
+        let is_checkpoint = !kind.is_savepoint();
+        let key = OperationKey { job: Some(job), is_checkpoint, trigger: trigger_id };
+        self.operate(key, take(asked, ask.body), ctx);
         Ok(())
     }
 }
@@ -102,7 +109,8 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
             };
             Err(failed(&stays))
         };
-        self.operate((None, trigger_id), dispose, ctx);
+        let key = OperationKey { job: None, is_checkpoint: false, trigger: trigger_id };
+        self.operate(key, dispose, ctx);
         Ok(())
     }
 }
@@ -111,8 +119,9 @@ impl Handler<Ask<RequestSavepoint>> for Dispatcher {
     type Result = Answer<RequestSavepoint>;
 
     fn handle(&mut self, ask: Ask<RequestSavepoint>, _: &mut Context<Self>) -> Self::Result {
-        let RequestSavepoint { job_id, trigger_id } = ask.body;
-        match self.operations.get(&(job_id, trigger_id)) {
+        let RequestSavepoint { job_id, is_checkpoint, trigger_id } = ask.body;
+        let key = OperationKey { job: job_id, is_checkpoint, trigger: trigger_id };
+        match self.operations.get(&key) {
             None => Err(OperationUnknown(trigger_id)),
             Some(None) => Ok(OperationState::InProgress),
             Some(Some(Ok(folder))) => Ok(OperationState::Done(folder.clone())),
@@ -122,6 +131,18 @@ impl Handler<Ask<RequestSavepoint>> for Dispatcher {
 }
 
 impl Dispatcher {
+    /// Refuses a savepoint of a running job that has no directory to go to, or a relative one. Whether the directory can be written to
+    /// shows later.
+    fn check_directory(&self, job: JobId, asked: Option<String>) -> Result<(), JobError> {
+        // The options were merged when the job was submitted or recovered, so that they merge now.
+        let Some(Ok(options)) = self.jobs.get(&job).map(|job| self.merged(&job.graph.options))
+        else {
+            return Ok(());
+        };
+        let wrong = |error: SavepointError| JobError::SavepointDirectory(error.to_string());
+        directory_of(asked, &options).map(drop).map_err(wrong)
+    }
+
     /// Runs an operation unless it was begun before.
     fn operate(
         &mut self,
@@ -140,7 +161,7 @@ impl Dispatcher {
     fn operation_ended(&mut self, key: OperationKey, outcome: Result<String, FailureCause>) {
         if let Err(cause) = &outcome {
             // Whoever asked may never ask how it stands: YARN's proxy does not.
-            let (job, trigger) = (key.0.map(tracing::field::display), key.1);
+            let (job, trigger) = (key.job.map(tracing::field::display), key.trigger);
             tracing::warn!(job, %trigger, %cause, "a savepoint, or the disposal of one, has failed");
         }
         self.operations.end(key, outcome);

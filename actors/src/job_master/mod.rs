@@ -17,6 +17,8 @@ mod task_managers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use savepoints::directory_of;
+
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
 use crate::stores::s3_settings;

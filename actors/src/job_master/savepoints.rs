@@ -7,6 +7,7 @@ use crate::turns::spawn_then;
 use actix::fut::ActorFutureExt;
 use actix::{Context, Handler, ResponseActFuture, WrapFuture};
 use bytes::Bytes;
+use conf::Options;
 use conf::checkpointing::{SAVEPOINT_DIRECTORY, TIMEOUT};
 use control::job_master::SavepointRequest;
 use futures::FutureExt;
@@ -110,12 +111,10 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
             return Box::pin(answered(asked).into_actor(self));
         }
         let options = &self.deps.options;
-        let Some(directory) = directory.or_else(|| options.get(&SAVEPOINT_DIRECTORY)) else {
-            return Box::pin(async { Err(SavepointError::NoDirectory) }.into_actor(self));
+        let directory = match directory_of(directory, options) {
+            Ok(directory) => directory,
+            Err(error) => return Box::pin(async { Err(error) }.into_actor(self)),
         };
-        if let Err(error) = check(&directory) {
-            return Box::pin(async { Err(error) }.into_actor(self));
-        }
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(options));
         let name = folder_name(self.job_id(), platform.random_u64());
         let probe = format!("{name}.probe");
@@ -166,6 +165,21 @@ async fn answered(
 ) -> Answer<TakeSavepoint> {
     let given_up = |_| Err(SavepointError::Failed("the JobMaster has given the job up".to_owned()));
     asked?.await.unwrap_or_else(given_up)
+}
+
+/// Returns the directory in which a savepoint's folder is made: the one that was asked for, or else that of the job's options
+/// (`execution.checkpointing.savepoint-dir`). Touches no store.
+///
+/// # Errors
+/// [`SavepointError::NoDirectory`] if there is none, [`SavepointError::Directory`] if it is a relative path or cannot be understood.
+pub(crate) fn directory_of(
+    asked: Option<String>,
+    options: &Options,
+) -> Result<String, SavepointError> {
+    let directory = asked.or_else(|| options.get(&SAVEPOINT_DIRECTORY));
+    let directory = directory.ok_or(SavepointError::NoDirectory)?;
+    check(&directory)?;
+    Ok(directory)
 }
 
 /// Refuses a relative path, which would depend on the folder that the JobManager was started in.

@@ -44,8 +44,9 @@ options! {
     CLIENT_HEARTBEAT_TIMEOUT: Duration = "client.heartbeat.timeout" => Duration::from_secs(180), must be_longer_than_zero;
     /// The parallelism of operators that set none.
     PARALLELISM: NonZeroU32 = "parallelism.default" => NonZeroU32::MIN;
-    /// The number of key groups: the most that keyed operators can ever be scaled to; from the parallelism where it is
-    /// not set.
+    /// The number of key groups: the most that keyed operators can ever be scaled to. Where neither this option nor the program sets it,
+    /// it is that of the savepoint that the job starts from, else 1.5 times the parallelism, rounded up to a power of two, at least
+    /// 128. More subtasks than a savepoint has key groups are refused.
     MAX_PARALLELISM: Option<NonZeroU32> = "pipeline.max-parallelism" => None;
     /// Name of the job, shown to users.
     NAME: Option<String> = "pipeline.name" => None;

@@ -1,10 +1,14 @@
 //! Whether a job can start from the snapshot of another program, or of another version of it: decided before anything is started.
 //! This module must never guess; what does not fit by name and type is an error that names it.
 
+use crate::job_graph::MAX_PARALLELISM_MAX;
 use model::graph::{GraphNode, StateDeclaration};
 use model::{CheckpointMetadata, JobGraph, OperatorState};
 use std::collections::BTreeSet;
 use thiserror::Error;
+
+/// The option that is among a graph's options if the client, the cluster or the program sets the maximum parallelism.
+const MAX_PARALLELISM: &str = "pipeline.max-parallelism";
 
 /// The reason why a job can't start from a snapshot (a savepoint or checkpoint): one operator or state that does not fit the
 /// program. Produced by [`check`] only; with `allow_dropped` the causes `OperatorMissing` and `StateMissing` do not occur.
@@ -76,7 +80,7 @@ pub enum Incompatible {
     /// The operator has keyed state in the snapshot or in the program, and its number of key groups differs between the two.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
-         pipeline.max-parallelism to {then}, which is also the most subtasks that the operator can have"
+         pipeline.max-parallelism to {then} or not at all; {then} is also the most subtasks that the operator can have"
     )]
     MaxParallelism {
         /// The operator, with its uid if it has one.
@@ -86,6 +90,50 @@ pub enum Incompatible {
         /// The number of key groups in the program.
         now: u32,
     },
+    /// The operator has keyed state in the snapshot or in the program, and is to have more subtasks than key groups in the snapshot.
+    #[error(
+        "the maximum parallelism of {operator} is {then} in it, so that the operator can have at most {then} subtasks and not \
+         {parallelism}, because keys can't be redistributed: give it a parallelism of at most {then}, and set \
+         pipeline.max-parallelism to {then} or not at all"
+    )]
+    TooManySubtasks {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The number of key groups in the snapshot.
+        then: u32,
+        /// The operator's parallelism in the program.
+        parallelism: u32,
+    },
+}
+
+/// Gives the vertices of a graph that is to start from `snapshot` the numbers of key groups that their operators with keyed state have
+/// there, as Flink does, if neither the program nor an option sets the maximum parallelism (`pipeline.max-parallelism` is not among the
+/// graph's options): the number in the graph is derived from the parallelism then, and would change with it. Changes nothing of a vertex
+/// whose parallelism is above that number, or whose operators have different ones there; [`check`] refuses it.
+pub fn adopt_max_parallelism(graph: &mut JobGraph, snapshot: &CheckpointMetadata) {
+    if graph.options.contains_key(MAX_PARALLELISM) {
+        return;
+    }
+    let JobGraph { nodes, vertices, .. } = graph;
+    for vertex in vertices {
+        let of_vertex = nodes.iter().filter(|node| vertex.nodes.contains(&node.id));
+        let saved: BTreeSet<u32> = of_vertex
+            .filter_map(|node| Some((node, snapshot.operators.get(&node.operator_id)?)))
+            .filter(|(node, saved)| has_keys(node, saved))
+            .map(|(_, saved)| saved.max_parallelism)
+            .collect();
+        if saved.len() == 1
+            && let Some(groups) = saved.first()
+            && (vertex.parallelism..=MAX_PARALLELISM_MAX).contains(groups)
+        {
+            vertex.max_parallelism = *groups;
+        }
+    }
+}
+
+/// Returns true if the operator has keyed state in the snapshot or in the program.
+fn has_keys(node: &GraphNode, saved: &OperatorState) -> bool {
+    node.states.iter().chain(&saved.states).any(StateDeclaration::is_keyed)
 }
 
 /// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that declares it as
@@ -143,14 +191,17 @@ fn check_operator(
     found: &mut Vec<Incompatible>,
 ) {
     let operator = shown(&node.name, node.uid.as_deref());
-    let is_keyed = |states: &[StateDeclaration]| states.iter().any(StateDeclaration::is_keyed);
     let vertex = graph.vertices.iter().find(|vertex| vertex.nodes.contains(&node.id));
-    if let Some(now) = vertex.map(|vertex| vertex.max_parallelism)
-        && now != saved.max_parallelism
-        && (is_keyed(&saved.states) || is_keyed(&node.states))
+    if let Some(vertex) = vertex
+        && vertex.max_parallelism != saved.max_parallelism
+        && has_keys(node, saved)
     {
         let (operator, then) = (operator.clone(), saved.max_parallelism);
-        found.push(Incompatible::MaxParallelism { operator, then, now });
+        let (parallelism, now) = (vertex.parallelism, vertex.max_parallelism);
+        found.push(match parallelism > then {
+            true => Incompatible::TooManySubtasks { operator, then, parallelism },
+            false => Incompatible::MaxParallelism { operator, then, now },
+        });
     }
     let has = |states: &[StateDeclaration], name| states.iter().any(|state| state.name == name);
     let (splits, enumerator) = (StateDeclaration::SPLITS, StateDeclaration::ENUMERATOR);
@@ -303,6 +354,43 @@ mod tests {
         let (text, droppable) = with(&|graph| graph.vertices[0].max_parallelism += 1);
         assert!(text.contains("set pipeline.max-parallelism to"), "{text}");
         assert!(!droppable);
+    }
+
+    #[test]
+    fn a_maximum_parallelism_that_nobody_sets_is_that_of_the_snapshot() {
+        let (mut graph, mut snapshot) = saved();
+        for saved in snapshot.operators.values_mut() {
+            saved.max_parallelism = 128;
+        }
+        graph.vertices[0].parallelism = 90;
+        graph.vertices[0].max_parallelism = 256;
+        let derived = graph.clone();
+        assert_eq!(complaints(&derived, &snapshot, false).len(), 1);
+        adopt_max_parallelism(&mut graph, &snapshot);
+        assert_eq!((graph.vertices[0].parallelism, graph.vertices[0].max_parallelism), (90, 128));
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+        // One that is set stays, and is refused.
+        let mut set = derived.clone();
+        set.options.insert("pipeline.max-parallelism".to_owned(), "256".to_owned());
+        adopt_max_parallelism(&mut set, &snapshot);
+        assert_eq!(set.vertices, derived.vertices);
+        let text = &complaints(&set, &snapshot, false)[0];
+        assert!(text.contains("set pipeline.max-parallelism to 128 or not at all"), "{text}");
+        // More subtasks than key groups are refused.
+        let mut many = derived.clone();
+        many.vertices[0].parallelism = 200;
+        adopt_max_parallelism(&mut many, &snapshot);
+        assert_eq!(many.vertices[0].max_parallelism, 256);
+        let text = &complaints(&many, &snapshot, false)[0];
+        assert!(text.contains("at most 128 subtasks and not 200"), "{text}");
+        // Without keys there is nothing to keep.
+        let mut unkeyed = derived.clone();
+        unkeyed.nodes[0].states.clear();
+        for saved in snapshot.operators.values_mut() {
+            saved.states.clear();
+        }
+        adopt_max_parallelism(&mut unkeyed, &snapshot);
+        assert_eq!(unkeyed.vertices, derived.vertices);
     }
 
     /// A state of a source, as its operator declares it.

@@ -168,6 +168,14 @@ impl History {
         }
     }
 
+    /// Records that all complete checkpoints are deleted with their job, which has ended. Savepoints stay.
+    pub(super) fn discarded_all(&mut self) {
+        let listed = self.report.history.iter_mut().chain(&mut self.report.latest_completed);
+        for stats in listed.filter(|stats| !stats.kind.is_savepoint()) {
+            stats.discarded |= stats.status == CheckpointStatus::Completed;
+        }
+    }
+
     /// Returns a monotonic time since the trigger of the pending checkpoint in Unix milliseconds. A checkpoint's duration so does
     /// not depend on changes of the clock.
     fn unix_ms(&self, now: Duration) -> u64 {

@@ -16,7 +16,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-pub use compatible::{Incompatible, check, is_readable};
+pub use compatible::{Incompatible, adopt_max_parallelism, check, is_readable};
 pub use config::CheckpointConfig;
 pub use pending::Parts;
 pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};

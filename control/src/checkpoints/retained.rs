@@ -2,7 +2,7 @@
 
 use super::Checkpoints;
 use crate::mutation::Rule;
-use model::CheckpointMetadata;
+use model::{CheckpointMetadata, JobStatus};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl Checkpoints {
@@ -51,6 +51,20 @@ impl Checkpoints {
         self.needs_full |= passed_over.is_some();
         self.passed_over.extend(passed_over.clone());
         passed_over.is_some()
+    }
+
+    /// Records in the report that the job's checkpoints are deleted because it has ended for good as `status`, unless they are kept after
+    /// such an end (`execution.checkpointing.externalized-checkpoint-retention`). Deletes nothing.
+    pub fn job_ended(&mut self, status: JobStatus) {
+        let (if_failed, if_canceled) = self.config.kept;
+        let are_kept = match status {
+            JobStatus::Failed => if_failed,
+            JobStatus::Canceled => if_canceled,
+            _ => false,
+        };
+        if !are_kept {
+            self.history.discarded_all();
+        }
     }
 
     /// Removes the oldest complete checkpoints that are too many, and those that were passed over, and returns their objects.

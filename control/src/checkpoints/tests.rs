@@ -371,6 +371,30 @@ fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
     assert_eq!((c.report().counts.completed, c.report().counts.failed), (2, 1));
 }
 
+#[test]
+fn the_checkpoints_of_a_job_that_has_ended_are_shown_as_deleted_unless_they_are_kept() {
+    use model::JobStatus::{Canceled, Failed, Finished};
+    let shown = |kept, status| {
+        let mut c = Checkpoints::new(CheckpointConfig { kept, ..config() }, at(0));
+        complete(&mut c, at(1000), "a");
+        c.begin(at(2000), 5, CheckpointKind::Savepoint, scope(1));
+        c.acknowledge(at(2000), 2, TaskIndex(0), part("b"));
+        c.savepoint_stored(at(2000), 2, Ok("/savepoints/2".into()));
+        c.begin(at(3000), 5, CHECKPOINT, scope(1));
+        c.decline(at(3000), 3, "the disk is full".into());
+        c.job_ended(status);
+        let report = c.report();
+        let gone: Vec<_> = report.history.iter().map(|stats| stats.discarded).collect();
+        assert!(!gone[0] && !gone[1], "neither the failed one nor the savepoint: {gone:?}");
+        assert_eq!(report.latest_completed.map(|stats| stats.discarded), Some(gone[2]));
+        gone[2]
+    };
+    assert_eq!([Finished, Failed, Canceled].map(|end| shown((false, false), end)), [true; 3]);
+    let kept_if_failed = [Finished, Failed, Canceled].map(|end| shown((true, false), end));
+    assert_eq!(kept_if_failed, [true, false, true]);
+    assert!(!shown((true, true), Canceled));
+}
+
 fn complete_another(c: &mut Checkpoints) {
     c.take_steps();
     complete(c, at(3000), "d");

@@ -6,10 +6,17 @@ use std::collections::{BTreeMap, VecDeque};
 /// The number of ended operations that are remembered.
 const ENDED_MAX: usize = 256;
 
-/// The name of an operation that a client triggers, such as a savepoint: its job (`None` if it concerns none) and the id that the client
-/// chose for it, or REST drew. The kind of the operation is not in it: a checkpoint and a savepoint of one job must not share an id: the
-/// later one would not begin.
-pub type OperationKey = (Option<JobId>, TriggerId);
+/// The name of an operation that a client triggers: a savepoint, a stop or a checkpoint of a job, or the disposal of a savepoint. A
+/// checkpoint and a savepoint of one job may share an id: each is found as what it is, as in Flink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OperationKey {
+    /// The job that the operation concerns; `None` for the disposal of a savepoint.
+    pub job: Option<JobId>,
+    /// True for a checkpoint, false for any other operation.
+    pub is_checkpoint: bool,
+    /// The id that the client chose for the operation, or REST drew.
+    pub trigger: TriggerId,
+}
 
 /// The operations that clients have triggered and may ask about, of one leadership: those that run (without a bound), and the 256 that
 /// ended last. Kept in memory only: the next leader knows none of them.
@@ -57,11 +64,16 @@ mod tests {
 
     #[test]
     fn an_operation_is_begun_once_and_the_oldest_ended_ones_are_forgotten() {
-        let key = |n| (Some(JobId(1)), TriggerId(n));
+        let key =
+            |n| OperationKey { job: Some(JobId(1)), is_checkpoint: false, trigger: TriggerId(n) };
         let mut operations = Operations::default();
         assert!(operations.begin(key(0)));
         assert!(!operations.begin(key(0)));
-        assert!(operations.begin((None, TriggerId(0))), "that of another job is another one");
+        let of_no_job = OperationKey { job: None, ..key(0) };
+        assert!(operations.begin(of_no_job), "that of another job is another one");
+        let checkpoint = OperationKey { is_checkpoint: true, ..key(0) };
+        assert_eq!(operations.get(&checkpoint), None, "a savepoint is not found as a checkpoint");
+        assert!(operations.begin(checkpoint), "a checkpoint is another one");
         assert_eq!(operations.get(&key(0)), Some(None));
         for n in 1..=ENDED_MAX as u128 {
             operations.begin(key(n));

@@ -116,11 +116,12 @@ impl JobCore {
     }
 
     /// Fails the job for good because something outside of its tasks failed, for example the read of the checkpoint that it has to continue
-    /// from: cancels all its tasks; the job becomes FAILED, with `cause` as the root cause, when they have ended. The restart strategy is
-    /// not asked. The pending checkpoint (unless its pointer is being written) and waiting savepoints fail, and publishing of results is
-    /// given up. Does nothing if the job is ending or has ended.
+    /// from: adds the failure to the job's history and cancels all its tasks; the job becomes FAILED, with `cause` as the root cause, when
+    /// they have ended. The restart strategy is not asked. The pending checkpoint (unless its pointer is being written) and waiting
+    /// savepoints fail, and publishing of results is given up. Does nothing if the job is ending or has ended.
     pub fn fail(&mut self, now: Now, cause: FailureCause) {
         if self.status.may(JobStatus::Failing) {
+            self.record(&cause, None, now);
             self.fail_job(cause, now);
         }
     }
@@ -154,6 +155,7 @@ impl JobCore {
             JobStatus::Finished => self.answer_stop(),
             _ => self.abort_savepoints("the job has ended"),
         }
+        self.checkpoints.job_ended(status);
         self.advance_status(status, now);
         self.out.push(Command::Ended(status));
     }

@@ -133,7 +133,8 @@ impl JobCore {
         }
     }
 
-    fn record(&mut self, cause: &FailureCause, task: Option<TaskIndex>, now: Now) {
+    /// Adds a failure to the history that users see.
+    pub(super) fn record(&mut self, cause: &FailureCause, task: Option<TaskIndex>, now: Now) {
         let record = self.failure_record(cause.clone(), task, now);
         self.failures.push_front(record);
         self.failures.truncate(self.config.history.max(1));

@@ -399,6 +399,18 @@ fn without_restarts_the_job_fails_with_its_cause() {
 }
 
 #[test]
+fn a_failure_from_outside_of_the_tasks_is_in_the_history_with_its_time() {
+    let mut w = World::started(pair(1), patient());
+    w.core.fail(at(7), cause("CheckpointUnreadable"));
+    w.core.fail(at(8), cause("Another"));
+    let details = w.core.details(at(9));
+    assert_eq!(details.status, JobStatus::Failed);
+    let shown: Vec<_> =
+        details.failures.iter().map(|record| (record.at_ms, record.cause.kind.as_str())).collect();
+    assert_eq!(shown, [(1_000_007, "CheckpointUnreadable")]);
+}
+
+#[test]
 fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
     let mut w = World::started(pair(2), patient());
     w.tm(1, 1);

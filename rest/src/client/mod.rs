@@ -309,8 +309,8 @@ impl RestClient {
     }
     /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the
     /// operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an unknown
-    /// job, with 409 if it has ended, with 503 while it is being stored or recovered, and with 403 if `body` asks to cancel
-    /// the job and `web.cancel.enable` is false there.
+    /// job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for it or a
+    /// relative one, and with 403 if `body` asks to cancel the job and `web.cancel.enable` is false there.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/savepoints", escape(job));
         let begun: TriggerResponse =
@@ -319,8 +319,8 @@ impl RestClient {
     }
     /// Sends `POST /jobs/:jobid/stop`: takes a savepoint with which the job ends, and does not wait for it. Returns the id
     /// of the operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an
-    /// unknown job, with 409 if it has ended, with 503 while it is being stored or recovered, and with 403 if
-    /// `web.cancel.enable` is false there.
+    /// unknown job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for
+    /// the savepoint or a relative one, and with 403 if `web.cancel.enable` is false there.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         let path = format!("/jobs/{}/stop", escape(job));
         let begun: TriggerResponse =

@@ -74,8 +74,7 @@ async fn trigger(state: State, job: Path<String>, body: Bytes) -> Answer {
 }
 
 async fn status(state: State, path: Path<(String, String)>) -> Answer {
-    let (job, trigger) = path.into_inner();
-    ok(&render::triggered_checkpoint(&state_of(&state, &job, &trigger).await?))
+    ok(&render::triggered_checkpoint(&state_of(&state, path.into_inner(), true).await?))
 }
 
 async fn settings(state: State, job: Path<String>) -> Answer {

@@ -59,22 +59,22 @@ pub(super) async fn begin(
     Ok(HttpResponse::Accepted().json(TriggerResponse { request_id }))
 }
 
-/// Returns how an operation stands, whose job and id the path names.
+/// Returns how an operation stands, whose job and id the path names: a checkpoint, or else a savepoint or stop.
 pub(super) async fn state_of(
     state: &State,
-    job: &str,
-    trigger: &str,
+    (job, trigger): (String, String),
+    is_checkpoint: bool,
 ) -> Result<OperationState, ApiError> {
     let call = RequestSavepoint {
-        job_id: Some(decode::job_id(job)?),
-        trigger_id: decode::trigger_id(trigger)?,
+        job_id: Some(decode::job_id(&job)?),
+        is_checkpoint,
+        trigger_id: decode::trigger_id(&trigger)?,
     };
     Ok(state.dispatcher()?.ask_within(call, state.settings.answer_within).await?)
 }
 
 async fn status(state: State, path: Path<(String, String)>) -> Answer {
-    let (job, trigger) = path.into_inner();
-    ok(&render::operation(&state_of(&state, &job, &trigger).await?, true))
+    ok(&render::operation(&state_of(&state, path.into_inner(), false).await?, true))
 }
 
 async fn dispose(state: State, body: Bytes) -> Answer {
@@ -87,7 +87,8 @@ async fn dispose(state: State, body: Bytes) -> Answer {
 }
 
 async fn disposal_status(state: State, trigger: Path<String>) -> Answer {
-    let call = RequestSavepoint { job_id: None, trigger_id: decode::trigger_id(&trigger)? };
+    let trigger_id = decode::trigger_id(&trigger)?;
+    let call = RequestSavepoint { job_id: None, is_checkpoint: false, trigger_id };
     let within = state.settings.answer_within;
     ok(&render::operation(&state.dispatcher()?.ask_within(call, within).await?, false))
 }

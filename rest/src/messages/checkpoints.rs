@@ -156,7 +156,8 @@ pub struct CheckpointInfo {
     /// otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_path: Option<String>,
-    /// True if the complete checkpoint was deleted since, because newer ones replace it, false if it is kept; absent if it is not complete.
+    /// True if the complete checkpoint was deleted since, because newer ones replace it or with the end of its job, false if it is kept;
+    /// absent if it is not complete.
     /// Always false for a savepoint: its deletion by a user is not noticed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
@@ -387,8 +388,8 @@ pub struct ExternalizationInfo {
 /// fields are refused with 400, unknown ones ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
-    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
-    /// `execution.checkpointing.savepoint-dir`.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent: `execution.checkpointing.savepoint-dir`. Refused with
+    /// 400 if neither is there, or it is a relative path.
     #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
     /// True if the job is cancelled when the savepoint is complete; absent: false. Refused with 403 where
@@ -412,8 +413,8 @@ pub struct SavepointBody {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
-    /// The directory for the savepoint's folder, a URI or an absolute path; absent:
-    /// `execution.checkpointing.savepoint-dir`.
+    /// The directory for the savepoint's folder, a URI or an absolute path; absent: `execution.checkpointing.savepoint-dir`. Refused with
+    /// 400 if neither is there, or it is a relative path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
     /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold;

@@ -330,16 +330,14 @@ pub struct FailureBody {
 }
 
 /// The answer to `GET /jobs/:jobid/exceptions`: the job's failures since its present JobMaster started, those that a restart has cured
-/// included, but at most the newest `web.exception-history-size` (0 counts as 1). For a job that has ended: those until its end. A failure
-/// from outside of the tasks that ended the job at once is only the root.
+/// included, but at most the newest `web.exception-history-size` (0 counts as 1). For a job that has ended: those until its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobExceptions {
     /// The failure that ended the job, or else the newest one of its history, as `KIND: MESSAGE`; `None` (JSON `null`) if
     /// there was none.
     #[serde(rename = "root-exception", default)]
     pub root_exception: Option<String>,
-    /// Time of the newest failure of the history in Unix milliseconds; `None` (JSON `null`) if that is empty. A failure from outside of the
-    /// tasks that ended the job at once, such as a checkpoint that cannot be read, is the `root_exception` but not in the history.
+    /// Time of the newest failure of the history in Unix milliseconds; `None` (JSON `null`) if that is empty.
     #[serde(default)]
     pub timestamp: Option<i64>,
     /// The history of the job's failures, newest first.

@@ -110,20 +110,21 @@ pub(super) fn trigger(call: TriggerSavepoint) -> Result<(), JobError> {
             assert_eq!((directory, cancel), (None, false), "{kind:?}");
             Ok(())
         }
+        (LOST, _) => Err(JobError::SavepointDirectory("name one".to_owned())),
         _ => Err(JobError::Terminated { job: job_id, status: JobStatus::Finished }),
     }
 }
 
 pub(super) fn operation(call: &RequestSavepoint) -> Result<OperationState, OperationUnknown> {
-    match (call.job_id, call.trigger_id) {
-        (Some(JOB), TriggerId(7)) => Ok(OperationState::Done("/s/savepoint-1".to_owned())),
-        (Some(JOB), TriggerId(8)) => Ok(OperationState::InProgress),
-        (Some(JOB), TriggerId(9)) => {
+    match (call.job_id, call.is_checkpoint, call.trigger_id) {
+        (Some(JOB), false, TriggerId(7)) => Ok(OperationState::Done("/s/savepoint-1".to_owned())),
+        (Some(JOB), _, TriggerId(8)) => Ok(OperationState::InProgress),
+        (Some(JOB), _, TriggerId(9)) => {
             Ok(OperationState::Failed(model::FailureCause::recoverable("SavepointFailed", "full")))
         }
-        (Some(JOB), TriggerId(5)) => Ok(OperationState::Done("41".to_owned())),
-        (None, _) => Ok(OperationState::Done("/s/savepoint-1".to_owned())),
-        (_, unknown) => Err(OperationUnknown(unknown)),
+        (Some(JOB), true, TriggerId(5)) => Ok(OperationState::Done("41".to_owned())),
+        (None, false, _) => Ok(OperationState::Done("/s/savepoint-1".to_owned())),
+        (_, _, unknown) => Err(OperationUnknown(unknown)),
     }
 }
 
@@ -259,6 +260,30 @@ async fn savepoints_are_triggered_and_asked_about_in_flinks_shapes() {
     let gone = world.client.disposal_status(&id).await.unwrap();
     assert_eq!(gone.operation.unwrap().location, None);
     assert_eq!(world.client.dispose_savepoint("").await.unwrap_err().status(), Some(400));
+    world.handle.stop().await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_checkpoint_is_not_found_as_a_savepoint_nor_a_savepoint_as_a_checkpoint() {
+    let world = world(|_| ()).await;
+    let job = JOB.to_string();
+    let (savepoint, checkpoint) = (TriggerId(7).to_string(), TriggerId(5).to_string());
+    assert!(world.client.savepoint_status(&job, &savepoint).await.is_ok());
+    assert!(world.client.triggered_checkpoint(&job, &checkpoint).await.is_ok());
+    let other = world.client.savepoint_status(&job, &checkpoint).await.unwrap_err();
+    assert_eq!(other.status(), Some(404), "{other}");
+    let other = world.client.triggered_checkpoint(&job, &savepoint).await.unwrap_err();
+    assert_eq!(other.status(), Some(404), "{other}");
+    world.handle.stop().await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_without_a_directory_is_a_bad_request() {
+    let world = world(|_| ()).await;
+    let asked = world.client.savepoint(&LOST.to_string(), &SavepointBody::default()).await;
+    let error = asked.unwrap_err();
+    assert_eq!(error.status(), Some(400), "{error}");
+    assert!(error.to_string().contains("name one"), "{error}");
     world.handle.stop().await;
 }
 

@@ -241,7 +241,10 @@ pub trait Source: Send + 'static {
 }
 
 /// Assigns the splits of a source to its subtasks. One enumerator runs per source and job, beside the JobMaster, on a thread of
-/// its own: a slow method delays this source's other requests, and nothing else.
+/// its own: a slow method delays this source's other requests and, but for two cases, nothing else. The tasks of all operators that are
+/// connected with the source, other sources of the job included, are deployed when [`Source::create_enumerator`] and
+/// [`SplitEnumerator::start`] have returned for every enumerator among them; after 120 s the start has failed, and the restart strategy
+/// decides what follows. A checkpoint of the job waits for [`SplitEnumerator::snapshot_state`] and fails after 60 s.
 ///
 /// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
 /// and a subtask can get splits that it has not asked for.
@@ -270,7 +273,8 @@ pub trait SplitEnumerator: Send + 'static {
     #[doc(hidden)]
     const COORDINATED: bool = true;
 
-    /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are.
+    /// Starts the enumerator. Called once, before every other method, on the enumerator's thread, as they are. The tasks that are connected
+    /// with the source are not deployed before it returns.
     ///
     /// # Errors
     /// A returned error fails the job, which is not restarted; the enumerator is closed. What may fail for a while belongs on a thread that

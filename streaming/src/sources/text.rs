@@ -32,7 +32,9 @@ use storage::{
 ///
 /// With a watermark strategy each split has watermarks of its own. A subtask reads its splits one after the other, in the order of the
 /// files' names as far as it gets them, and its watermark never goes back: event times must grow from file to file, or the strategy's
-/// out-of-orderness must cover their overlap. Otherwise records of a later split are late, and windows drop them:
+/// out-of-orderness must cover their overlap. Otherwise records of a later split are late, and windows drop them. A subtask gets small
+/// files together, up to 256 of them, until they have as many bytes as a whole split, and a file that it has not begun to read holds back
+/// its watermark: windows fire only when it reads the last of them:
 ///
 /// ```
 /// # use streaming::{Environment, sources::FileSource, time::WatermarkStrategy};

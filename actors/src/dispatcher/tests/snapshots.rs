@@ -1,10 +1,11 @@
 //! Snapshots that a job of the Dispatcher still needs: nobody else gets or deletes them.
 
 use super::*;
-use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint};
+use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint, TriggerSavepoint};
+use model::graph::StateDeclaration;
 use model::{
-    CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
-    OperatorSubtaskState, TriggerId,
+    CheckpointKind, CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
+    OperatorSubtaskState, StateHandle, TriggerId,
 };
 use std::path::{Path, PathBuf};
 use storage::checkpoints::CheckpointDirectory;
@@ -56,7 +57,7 @@ impl Fixture {
         let dispose = DisposeSavepoint { trigger_id, path: path.to_owned() };
         self.gateway().ask(dispose).await.unwrap();
         loop {
-            let ask = RequestSavepoint { job_id: None, trigger_id };
+            let ask = RequestSavepoint { job_id: None, is_checkpoint: false, trigger_id };
             match self.gateway().ask(ask).await.unwrap() {
                 OperationState::InProgress => tokio::task::yield_now().await,
                 OperationState::Done(_) => return Ok(()),
@@ -93,6 +94,51 @@ async fn a_checkpoint_of_another_job_that_runs_is_not_claimed() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_job_that_sets_no_maximum_parallelism_takes_that_of_its_savepoint_and_keeps_it() {
+    let f = Fixture::session().await;
+    let home = tempfile::tempdir().unwrap();
+    let count = StateDeclaration {
+        name: "count".to_owned(),
+        kind: "value".to_owned(),
+        schemas: [("key".to_owned(), "u64".to_owned())].into(),
+        ttl_ms: None,
+    };
+    let state = Some(StateHandle::Inline(vec![7]));
+    let operator = OperatorState {
+        name: "count".to_owned(),
+        uid: None,
+        max_parallelism: 128,
+        states: vec![count.clone()],
+        subtasks: vec![OperatorSubtaskState { ended: false, state }],
+        coordinator: None,
+    };
+    let directory = CheckpointDirectory::new(Arc::new(FileObjects::open(home.path()).unwrap()));
+    let metadata =
+        CheckpointMetadata { operators: [(OperatorId(2), operator)].into(), ..metadata(1) };
+    directory.put_metadata(&metadata).await.unwrap();
+    let folder = home.path().join(format!("{}/chk-5", job(1)));
+    let wider = |n: u128, parallelism: u32, derived: u32| {
+        let mut graph = started_from(n, &folder, "no_claim");
+        graph.nodes[1].states = vec![count.clone()];
+        for vertex in &mut graph.vertices {
+            (vertex.parallelism, vertex.max_parallelism) = (parallelism, derived);
+        }
+        graph
+    };
+    assert_eq!(f.submit(wider(2, 90, 256)).await, Ok(job(2)));
+    // The JobMaster runs with it, and the next leader reads it from the job's log.
+    let JobState::Running(stored) = f.log_says(2).await else { panic!("it runs") };
+    let groups: Vec<u32> = stored.vertices.iter().map(|vertex| vertex.max_parallelism).collect();
+    assert_eq!(groups, [256, 128], "the source has no keys");
+    match f.submit(wider(3, 129, 256)).await {
+        Err(SubmitError::Restore(why)) => {
+            assert!(why.contains("at most 128 subtasks and not 129"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "local")]
 async fn nobody_starts_from_a_snapshot_that_another_job_has_claimed_and_not_deleted_yet() {
     let f = Fixture::session().await;
     let home = tempfile::tempdir().unwrap();
@@ -109,6 +155,39 @@ async fn nobody_starts_from_a_snapshot_that_another_job_has_claimed_and_not_dele
     }
     f.finish(2).await;
     assert_eq!(f.submit(started_from(3, &folder, "no_claim")).await, Ok(job(3)));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_without_a_usable_directory_is_refused_at_once_and_a_checkpoint_needs_none() {
+    let f = Fixture::session().await;
+    f.submit(graph(1, 1, false)).await.unwrap();
+    let trigger_id = TriggerId(1);
+    let ask = async |kind, directory: Option<&str>| {
+        let directory = directory.map(str::to_owned);
+        let call = TriggerSavepoint { job_id: job(1), trigger_id, kind, directory, cancel: false };
+        f.gateway().ask(call).await.map_err(|error| error.refused().expect("refused"))
+    };
+    let known = async |is_checkpoint| {
+        let call = RequestSavepoint { job_id: Some(job(1)), is_checkpoint, trigger_id };
+        f.gateway().ask(call).await.is_ok()
+    };
+    let stop = CheckpointKind::Stop { drain: false };
+    for kind in [CheckpointKind::Savepoint, stop] {
+        for (directory, part) in [
+            (None, "set execution.checkpointing.savepoint-dir"),
+            (Some("relative/path"), "'relative/path' is a relative path"),
+        ] {
+            match ask(kind, directory).await {
+                Err(JobError::SavepointDirectory(why)) => assert!(why.contains(part), "{why}"),
+                other => panic!("{directory:?}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!((known(false).await, known(true).await), (false, false), "nothing is begun");
+    assert_eq!(ask(CheckpointKind::Checkpoint, None).await, Ok(()));
+    assert_eq!((known(false).await, known(true).await), (false, true));
+    assert_eq!(ask(CheckpointKind::Savepoint, Some("/savepoints")).await, Ok(()));
+    assert_eq!((known(false).await, known(true).await), (true, true));
 }
 
 #[tokio::test(flavor = "local")]

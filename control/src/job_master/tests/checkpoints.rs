@@ -418,6 +418,8 @@ fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
         w.report(1, *task, ExecutionState::Finished);
     }
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
+    let report = w.core.details(w.now()).checkpoints;
+    assert!(report.find(1).is_some_and(|stats| stats.discarded), "it is deleted with the job");
 }
 
 #[test]
