@@ -11,17 +11,29 @@ use thiserror::Error;
 const MAX_PARALLELISM: &str = "pipeline.max-parallelism";
 
 /// The reason why a job can't start from a snapshot (a savepoint or checkpoint): one operator or state that does not fit the
-/// program. Produced by [`check`] only; with `allow_dropped` the causes `OperatorMissing` and `StateMissing` do not occur.
+/// program. Produced by [`check`] only; with `allow_dropped` the causes `OperatorMissing`, `PlaceMissing` and
+/// `StateMissing` do not occur.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Incompatible {
-    /// An operator has state in the snapshot, and no operator of the program has its id. Not a fault if state may be dropped.
+    /// An operator with a uid has state in the snapshot, and no operator of the program has its id. Not a fault if state may be dropped.
     #[error(
         "{operator} has state in it and is not in the program: give an operator that uid, or drop the state \
          (--allowNonRestoredState)"
     )]
     OperatorMissing {
-        /// The operator, with its uid if it had one.
+        /// The operator, with its uid.
         operator: String,
+    },
+    /// An operator without a uid has state in the snapshot, and the program has no operator of its kind without a uid in its place. Not a
+    /// fault if state may be dropped.
+    #[error(
+        "operator '{name}' has state in it that was stored without a uid and is found by the operator's place, and the program has no \
+         operator without a uid there: restore it into the program without uids (pipeline.auto-generate-uids), or drop the state \
+         (--allowNonRestoredState)"
+    )]
+    PlaceMissing {
+        /// Name of the operator.
+        name: String,
     },
     /// The operator is in the program, but no longer declares a state that is in the snapshot. Not a fault if state may be dropped.
     #[error(
@@ -161,8 +173,11 @@ pub fn check(
         }
         match graph.nodes.iter().find(|node| node.operator_id == *id) {
             None if allow_dropped => {}
-            None => found.push(Incompatible::OperatorMissing {
-                operator: shown(&saved.name, saved.uid.as_deref()),
+            None => found.push(match saved.uid.as_deref() {
+                Some(uid) => {
+                    Incompatible::OperatorMissing { operator: shown(&saved.name, Some(uid)) }
+                }
+                None => Incompatible::PlaceMissing { name: saved.name.clone() },
             }),
             Some(node) => check_operator(graph, node, saved, allow_dropped, &mut found),
         }
@@ -391,6 +406,26 @@ mod tests {
         }
         adopt_max_parallelism(&mut unkeyed, &snapshot);
         assert_eq!(unkeyed.vertices, derived.vertices);
+    }
+
+    #[test]
+    fn state_without_a_uid_is_said_to_be_found_by_its_place() {
+        let (mut graph, mut snapshot) = saved();
+        for saved in snapshot.operators.values_mut() {
+            saved.uid = None;
+        }
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
+        // The operator has got a uid.
+        graph.nodes[0].operator_id.0 += 1;
+        let texts = complaints(&graph, &snapshot, false);
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(
+            texts[0].starts_with("operator 'total' has state in it that was stored"),
+            "{texts:?}"
+        );
+        assert!(texts[0].contains("the program without uids (pipeline.auto-generate"), "{texts:?}");
+        assert!(!texts[0].contains("that uid"), "{texts:?}");
+        assert_eq!(complaints(&graph, &snapshot, true), Vec::<String>::new());
     }
 
     /// A state of a source, as its operator declares it.

@@ -199,7 +199,8 @@ impl Checkpoints {
         if !kind.is_savepoint() {
             self.due = now.saturating_add(self.config.interval.unwrap_or_default());
         }
-        let phase = if scope.coordinated { Phase::Coordinators } else { Phase::Tasks };
+        let coordinated = scope.coordinated;
+        let phase = if coordinated.is_empty() { Phase::Tasks } else { Phase::Coordinators };
         self.history.begin((now, now_unix_ms), checkpoint, kind, &scope.others);
         let absent = scope.coordinators.keys().copied().collect();
         let coordinators = scope.coordinators.into_iter();
@@ -213,6 +214,7 @@ impl Checkpoints {
             waiting: scope.tasks.clone(),
             tasks: scope.tasks,
             last: scope.last,
+            coordinated,
             absent,
             parts: Parts {
                 checkpoint,
@@ -221,9 +223,9 @@ impl Checkpoints {
                 coordinators,
             },
         });
-        self.out.push(match scope.coordinated {
-            true => CheckpointStep::SnapshotCoordinators(checkpoint),
-            false => CheckpointStep::Trigger(checkpoint),
+        self.out.push(match phase {
+            Phase::Coordinators => CheckpointStep::SnapshotCoordinators(checkpoint),
+            _ => CheckpointStep::Trigger(checkpoint),
         });
         checkpoint
     }
@@ -390,9 +392,9 @@ impl Checkpoints {
     pub fn tick(&mut self, now: Duration) {
         let late = |p: &&Pending| !p.is_being_stored() && p.deadline <= now;
         if let Some(pending) = self.pending.as_ref().filter(late) {
-            let (limit, missing) = (self.config.timeout, pending.waiting.len());
+            let (limit, missing) = (self.config.timeout, pending.missing());
             let why = format!(
-                "it took longer than {limit:?} (execution.checkpointing.timeout); {missing} subtasks have not acknowledged"
+                "it took longer than {limit:?} (execution.checkpointing.timeout); {missing}"
             );
             self.fail(now, why);
         }

@@ -22,6 +22,9 @@ pub struct Parts {
     pub coordinators: BTreeMap<OperatorId, StateHandle>,
 }
 
+/// Most operators that the reason of a failure names.
+const NAMED_MAX: usize = 3;
+
 /// The phase that a pending checkpoint is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -49,6 +52,8 @@ pub(super) struct Pending {
     pub(super) waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     pub(super) last: BTreeSet<TaskIndex>,
+    /// The names of the operators whose coordinators take snapshots.
+    pub(super) coordinated: BTreeSet<String>,
     /// The operators whose coordinators take no part.
     pub(super) absent: BTreeSet<OperatorId>,
     pub(super) parts: Parts,
@@ -58,6 +63,26 @@ impl Pending {
     /// Returns true while a store is written whose outcome decides about the checkpoint.
     pub(super) fn is_being_stored(&self) -> bool {
         matches!(self.phase, Phase::Storing | Phase::Persisting)
+    }
+
+    /// Returns the part of the checkpoint that has not come yet, as a clause for people. Coordinators answer together, so the clause
+    /// names all of them, but no more than three.
+    pub(super) fn missing(&self) -> String {
+        if self.phase == Phase::Coordinators {
+            let names = self.coordinated.iter().take(NAMED_MAX).map(|name| format!("'{name}'"));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let more = match self.coordinated.len().saturating_sub(NAMED_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return format!(
+                "not all snapshots of the coordinators (enumerators) have come (operators: {names}{more}), so no barrier was sent"
+            );
+        }
+        match self.waiting.len() {
+            1 => "1 subtask has not acknowledged".to_owned(),
+            n => format!("{n} subtasks have not acknowledged"),
+        }
     }
 }
 

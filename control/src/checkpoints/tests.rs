@@ -21,6 +21,12 @@ fn scope(n: u32) -> Scope {
     Scope { tasks: tasks(n), ..Scope::default() }
 }
 
+/// A scope in which the coordinators of these operators take snapshots.
+fn coordinated_scope(n: u32, names: &[&str]) -> Scope {
+    let coordinated = names.iter().map(|name| (*name).to_owned()).collect();
+    Scope { coordinated, ..scope(n) }
+}
+
 fn part(object: &str) -> SubtaskSnapshot {
     let state = StateHandle::Object { name: object.to_owned(), bytes: 7 };
     SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)] }
@@ -84,7 +90,7 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     let mut c = Checkpoints::new(config(), at(0));
     assert!(!c.may_begin(at(999), false));
     assert!(c.may_begin(at(1000), false));
-    c.begin(at(1000), 5, CHECKPOINT, Scope { coordinated: true, ..scope(2) });
+    c.begin(at(1000), 5, CHECKPOINT, coordinated_scope(2, &["numbers"]));
     assert_eq!(c.take_steps(), [CheckpointStep::SnapshotCoordinators(1)]);
     assert!(!c.may_begin(at(9000), true), "one at a time");
     let states: BTreeMap<_, _> = [(OperatorId(3), StateHandle::Inline(vec![1]))].into();
@@ -109,6 +115,36 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     assert_eq!(c.take_steps(), [finished(1, 0..2), orphans]);
     assert_eq!(c.latest(), Some(&stored));
     assert_eq!(c.next_deadline(true, false), Some(at(2000)));
+}
+
+#[test]
+fn a_time_out_names_the_coordinators_or_counts_the_subtasks_that_are_missing() {
+    let config = CheckpointConfig { timeout: SECOND, ..config() };
+    let reason = |scope: Scope, acknowledged: u32| {
+        let mut c = Checkpoints::new(config.clone(), at(0));
+        c.begin(at(0), 5, CHECKPOINT, scope);
+        for task in 0..acknowledged {
+            c.acknowledge(at(1), 1, TaskIndex(task), part("a"));
+        }
+        c.tick(at(1000));
+        let why = c.take_steps().into_iter().find_map(|step| match step {
+            CheckpointStep::Aborted { why, .. } => Some(why),
+            _ => None,
+        });
+        let begin = "it took longer than 1s (execution.checkpointing.timeout); ";
+        why.expect("it is aborted").strip_prefix(begin).expect("the limit").to_owned()
+    };
+    let coordinators = "not all snapshots of the coordinators (enumerators) have come";
+    assert_eq!(
+        reason(coordinated_scope(4, &["numbers"]), 0),
+        format!("{coordinators} (operators: 'numbers'), so no barrier was sent")
+    );
+    assert_eq!(
+        reason(coordinated_scope(4, &["a", "b", "c", "d", "e"]), 0),
+        format!("{coordinators} (operators: 'a', 'b', 'c' and 2 more), so no barrier was sent")
+    );
+    assert_eq!(reason(scope(4), 2), "2 subtasks have not acknowledged");
+    assert_eq!(reason(scope(4), 3), "1 subtask has not acknowledged");
 }
 
 #[test]

@@ -169,15 +169,17 @@ impl JobCore {
     }
 
     pub(super) fn checkpoint_scope(&self) -> Scope {
-        let mut scope = Scope { coordinated: self.has_coordinators_up(), ..Scope::default() };
-        for operator in self.coordinated.keys() {
-            let region = self.region_of(*operator);
-            if region.is_some_and(|region| self.coordinators_of(region) != Coordinators::Up) {
-                let latest = self.checkpoints.latest();
-                let state = latest.and_then(|latest| latest.operators.get(operator));
-                let state = state.and_then(|state| state.coordinator.clone());
-                scope.coordinators.insert(*operator, state);
+        let mut scope = Scope::default();
+        for node in self.exec.graph().nodes.iter().filter(|node| node.coordinated) {
+            let Some(region) = self.region_of(node.operator_id) else { continue };
+            if self.coordinators_of(region) == Coordinators::Up {
+                scope.coordinated.insert(node.name.clone());
+                continue;
             }
+            let latest = self.checkpoints.latest();
+            let state = latest.and_then(|latest| latest.operators.get(&node.operator_id));
+            let state = state.and_then(|state| state.coordinator.clone());
+            scope.coordinators.insert(node.operator_id, state);
         }
         for (index, region) in self.regions.iter() {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);

@@ -24,7 +24,7 @@ pub trait TaskUpcalls: Send + Sync {
         self.operator_event(operator, event, ticket);
     }
     /// Runs the future `work`, some I/O, on the process's tokio runtime. Its result comes as [`Mail::Reply`] with `ticket`, an error also
-    /// if it panics; the I/O is aborted when the task ends.
+    /// if it panics, with the panic's message and place; the I/O is aborted when the task ends.
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
     /// Returns the time of the machine's clock in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;

@@ -1,12 +1,15 @@
 //! Catches panics of user code, with their message and place. No panic may be swallowed: each becomes a `TaskError` or a text
 //! that is reported.
 
+use futures::{FutureExt, future::BoxFuture};
 use model::shortened;
 use std::{
     any::Any,
     cell::RefCell,
+    future,
     panic::{self, AssertUnwindSafe, PanicHookInfo},
     sync::Once,
+    task::{Context, Poll},
 };
 
 thread_local! {
@@ -32,6 +35,16 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
             None => said,
         }
     })
+}
+
+/// Awaits a future of user code. A panic of one of its polls ends the wait with the text that [`catch`] returns; the future is not polled
+/// again then.
+pub(super) async fn catch_in<T>(mut work: BoxFuture<'static, T>) -> Result<T, String> {
+    let poll = move |cx: &mut Context<'_>| match catch(|| work.poll_unpin(cx)) {
+        Ok(poll) => poll.map(Ok),
+        Err(said) => Poll::Ready(Err(said)),
+    };
+    future::poll_fn(poll).await
 }
 
 fn said(payload: &(dyn Any + Send)) -> String {

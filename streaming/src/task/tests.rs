@@ -310,6 +310,40 @@ fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() 
 }
 
 #[test]
+fn a_panic_of_io_is_answered_with_its_text_and_place() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let rig = rig();
+    let upcalls = Upcalls::new(
+        rig.control.attempt(),
+        Arc::clone(&rig.mailbox),
+        Arc::new(Echo),
+        Platform::production(),
+        runtime.handle().clone(),
+    );
+    let (sender, got) = mpsc::channel();
+    let mut started = false;
+    rig.start(script(move |mail| {
+        if !std::mem::replace(&mut started, true) {
+            let work = async {
+                tokio::task::yield_now().await;
+                panic!("on purpose")
+            };
+            upcalls.spawn_io(work.boxed(), 10);
+        }
+        for mail in mail.drain(..) {
+            let Mail::Reply { ticket: 10, result } = mail else { panic!("{mail:?}") };
+            let _ = sender.send(result);
+        }
+        Ok(Progress::Starved)
+    }));
+    let said = got.recv_timeout(PATIENCE).unwrap().unwrap_err();
+    assert!(said.starts_with("the I/O panicked: on purpose (at "), "{said}");
+    rig.control.cancel();
+    rig.until(S::Canceled);
+}
+
+#[test]
 fn between_two_timers_the_task_makes_a_step_and_looks_at_its_mail() {
     /// Sets a timer for now with each timer that comes, as an operator does whose step was interrupted.
     struct Continuing {

@@ -1,18 +1,17 @@
 //! The calls of a running task to its host, executed on the process's tokio runtime: operator events in order, I/O, timers.
 //! Nothing here may block the task's thread or touch operator state; answers arrive through the mailbox.
 
-use super::mailbox::Mailbox;
+use super::{mailbox::Mailbox, panics};
 use crate::{
     lock,
     memory::allocator,
     seam::{StateChunk, TaskSnapshot, TaskUpcalls},
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, OperatorId};
 use platform::Platform;
 use std::{
     collections::VecDeque,
-    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -178,8 +177,8 @@ impl TaskUpcalls for Upcalls {
         let mailbox = Arc::clone(&self.mailbox);
         self.spawn(async move {
             // The work is code of a connector or user: a panic fails that call only.
-            let result = AssertUnwindSafe(work).catch_unwind().await;
-            let result = result.unwrap_or_else(|_| Err("the I/O panicked".to_owned()));
+            let result = panics::catch_in(work).await;
+            let result = result.unwrap_or_else(|said| Err(format!("the I/O panicked: {said}")));
             mailbox.reply(ticket, result);
         });
     }

@@ -482,6 +482,25 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
 }
 
 #[test]
+fn a_checkpoint_that_an_enumerator_holds_up_fails_with_the_name_of_its_operator() {
+    let mut graph = graph(vec![vertex(1, 1)], vec![]);
+    coordinate(&mut graph, 1);
+    graph.vertices[0].source = true;
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start(at(0));
+    w.tm(1, 1);
+    w.coordinators_up();
+    w.run_all();
+    w.pass(1000);
+    assert!(w.commands().contains(&Command::SnapshotCoordinators { checkpoint: 1 }));
+    w.pass(u64::try_from(w.core.config.checkpoints.timeout.as_millis()).unwrap() + 1);
+    let failed = w.core.checkpoint_report().latest_failed.unwrap();
+    let why = failed.failure.unwrap();
+    assert!(why.contains("snapshots of the coordinators (enumerators)"), "{why}");
+    assert!(why.contains("(operators: 'n1')"), "{why}");
+}
+
+#[test]
 fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_for_slots() {
     // Two sources that are not connected, each with an enumerator, and one slot in all.
     let mut other = vertex(2, 1);
