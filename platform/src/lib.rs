@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod blocking;
+pub mod content;
 mod entropy;
 pub mod handshake;
 pub mod inproc;
