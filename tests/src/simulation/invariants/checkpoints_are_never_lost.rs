@@ -81,10 +81,6 @@ impl OfJob {
 }
 
 impl Invariant for CheckpointsAreNeverLost {
-    fn name(&self) -> &'static str {
-        "checkpoints_are_never_lost"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

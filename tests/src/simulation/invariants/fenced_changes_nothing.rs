@@ -139,10 +139,6 @@ impl FencedChangesNothing {
 }
 
 impl Invariant for FencedChangesNothing {
-    fn name(&self) -> &'static str {
-        "fenced_changes_nothing"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Actor(fact) => self.fact(seen, fact),

@@ -67,10 +67,6 @@ impl FinishedAfterFinalCheckpoint {
 }
 
 impl Invariant for FinishedAfterFinalCheckpoint {
-    fn name(&self) -> &'static str {
-        "finished_after_final_checkpoint"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(noticed) => self.noticed(seen.at, noticed),

@@ -44,10 +44,6 @@ impl FinishedByItself {
 }
 
 impl Invariant for FinishedByItself {
-    fn name(&self) -> &'static str {
-        "finished_by_itself"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(Noticed::JobWanted { job_id, subtasks, .. }) => {

@@ -28,10 +28,6 @@ fn settled(status: JobStatus, tasks: &BTreeMap<ExecutionState, u32>) -> bool {
 }
 
 impl Invariant for JobsSettle {
-    fn name(&self) -> &'static str {
-        "jobs_settle"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(Noticed::JobWanted { job_id, .. }) => {

@@ -26,8 +26,6 @@ use control::mutation::Mutation;
 /// A rule that must hold for the whole cluster in every simulated run. The [`Observer`](super::observer::Observer) shows it all that
 /// happens, in order, and records each break as a violation.
 pub trait Invariant: Send {
-    /// Returns the name of the invariant, which is that of its file.
-    fn name(&self) -> &'static str;
     /// Takes one observation and notes what it needs of it.
     ///
     /// # Errors
@@ -44,27 +42,6 @@ pub trait Invariant: Send {
     }
 }
 
-/// Returns a new value of each invariant, for one run; none has seen anything.
-pub fn all() -> Vec<Box<dyn Invariant>> {
-    vec![
-        Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
-        Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
-        Box::<finished_after_final_checkpoint::FinishedAfterFinalCheckpoint>::default(),
-        Box::<finished_by_itself::FinishedByItself>::default(),
-        Box::<jobs_settle::JobsSettle>::default(),
-        Box::<no_worker_is_forgotten::NoWorkerIsForgotten>::default(),
-        Box::<one_attempt_runs::OneAttemptRuns>::default(),
-        Box::<one_checkpoint_per_number::OneCheckpointPerNumber>::default(),
-        Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
-        Box::<only_complete_is_announced::OnlyCompleteIsAnnounced>::default(),
-        Box::<programs_outlive_leaders::ProgramsOutliveLeaders>::default(),
-        Box::<published_after_answer::PublishedAfterAnswer>::default(),
-        Box::<slot_given_once::SlotGivenOnce>::default(),
-        Box::<superseded_writes_nothing::SupersededWritesNothing>::default(),
-        Box::<workers_within_declared::WorkersWithinDeclared>::default(),
-    ]
-}
-
 /// A rule of the control plane that is broken on purpose, the invariant that must find it, and the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 #[derive(Debug, Clone, Copy)]
@@ -77,31 +54,41 @@ pub struct Mutant {
     pub seed: u64,
 }
 
-/// Returns every mutant of every invariant, ordered by the invariants' names.
-#[cfg(feature = "mutants")]
-pub fn mutants() -> Vec<Mutant> {
-    [
-        ("checkpoints_are_never_lost", checkpoints_are_never_lost::MUTANTS),
-        ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
-        ("finished_after_final_checkpoint", finished_after_final_checkpoint::MUTANTS),
-        ("finished_by_itself", finished_by_itself::MUTANTS),
-        ("jobs_settle", jobs_settle::MUTANTS),
-        ("no_worker_is_forgotten", no_worker_is_forgotten::MUTANTS),
-        ("one_attempt_runs", one_attempt_runs::MUTANTS),
-        ("one_checkpoint_per_number", one_checkpoint_per_number::MUTANTS),
-        ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
-        ("only_complete_is_announced", only_complete_is_announced::MUTANTS),
-        ("programs_outlive_leaders", programs_outlive_leaders::MUTANTS),
-        ("published_after_answer", published_after_answer::MUTANTS),
-        ("slot_given_once", slot_given_once::MUTANTS),
-        ("superseded_writes_nothing", superseded_writes_nothing::MUTANTS),
-        ("workers_within_declared", workers_within_declared::MUTANTS),
-    ]
-    .into_iter()
-    .flat_map(|(invariant, mutants)| {
-        mutants.iter().map(move |&(rule, seed)| Mutant { rule, invariant, seed })
-    })
-    .collect()
+/// Declares the functions that list the invariants, from the module and the type of each.
+macro_rules! invariants {
+    ($($module:ident: $invariant:ident,)*) => {
+        /// Returns a new value of each invariant, for one run, with its name, which is that of its file; none has seen anything.
+        pub fn all() -> Vec<(&'static str, Box<dyn Invariant>)> {
+            vec![$((stringify!($module), Box::<$module::$invariant>::default() as Box<dyn Invariant>)),*]
+        }
+
+        /// Returns every mutant of every invariant, ordered by the invariants' names.
+        #[cfg(feature = "mutants")]
+        pub fn mutants() -> Vec<Mutant> {
+            let mutant = |invariant, &(rule, seed): &(Mutation, u64)| Mutant { rule, invariant, seed };
+            let mut all = Vec::new();
+            $(all.extend($module::MUTANTS.iter().map(|of| mutant(stringify!($module), of)));)*
+            all
+        }
+    };
+}
+
+invariants! {
+    checkpoints_are_never_lost: CheckpointsAreNeverLost,
+    fenced_changes_nothing: FencedChangesNothing,
+    finished_after_final_checkpoint: FinishedAfterFinalCheckpoint,
+    finished_by_itself: FinishedByItself,
+    jobs_settle: JobsSettle,
+    no_worker_is_forgotten: NoWorkerIsForgotten,
+    one_attempt_runs: OneAttemptRuns,
+    one_checkpoint_per_number: OneCheckpointPerNumber,
+    one_leader_per_epoch: OneLeaderPerEpoch,
+    only_complete_is_announced: OnlyCompleteIsAnnounced,
+    programs_outlive_leaders: ProgramsOutliveLeaders,
+    published_after_answer: PublishedAfterAnswer,
+    slot_given_once: SlotGivenOnce,
+    superseded_writes_nothing: SupersededWritesNothing,
+    workers_within_declared: WorkersWithinDeclared,
 }
 
 #[cfg(all(test, feature = "mutants"))]
@@ -111,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_invariant_has_a_broken_rule_and_every_broken_rule_an_invariant() {
-        let names: BTreeSet<_> = all().iter().map(|invariant| invariant.name()).collect();
+        let names: BTreeSet<_> = all().iter().map(|(name, _)| *name).collect();
         let found: BTreeSet<_> = mutants().iter().map(|mutant| mutant.invariant).collect();
         assert_eq!(names, found);
         let rules: BTreeSet<_> = mutants().iter().map(|mutant| mutant.rule).collect();

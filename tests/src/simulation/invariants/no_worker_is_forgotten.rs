@@ -17,10 +17,6 @@ pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
 pub struct NoWorkerIsForgotten;
 
 impl Invariant for NoWorkerIsForgotten {
-    fn name(&self) -> &'static str {
-        "no_worker_is_forgotten"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(Noticed::WorkersInTheEnd { started, registered }) = &seen.what else {
             return Ok(());

@@ -30,10 +30,6 @@ fn runs(state: ExecutionState) -> bool {
 }
 
 impl Invariant for OneAttemptRuns {
-    fn name(&self) -> &'static str {
-        "one_attempt_runs"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(Fact::TaskState { session, job_id, attempt, state }) = seen.what else {
             return Ok(());

@@ -23,10 +23,6 @@ pub struct OneCheckpointPerNumber {
 }
 
 impl Invariant for OneCheckpointPerNumber {
-    fn name(&self) -> &'static str {
-        "one_checkpoint_per_number"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

@@ -25,10 +25,6 @@ pub struct OneLeaderPerEpoch {
 }
 
 impl Invariant for OneLeaderPerEpoch {
-    fn name(&self) -> &'static str {
-        "one_leader_per_epoch"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {

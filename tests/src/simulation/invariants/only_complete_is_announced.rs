@@ -25,10 +25,6 @@ pub struct OnlyCompleteIsAnnounced {
 }
 
 impl Invariant for OnlyCompleteIsAnnounced {
-    fn name(&self) -> &'static str {
-        "only_complete_is_announced"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

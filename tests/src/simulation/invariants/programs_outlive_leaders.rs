@@ -38,10 +38,6 @@ impl ProgramsOutliveLeaders {
 }
 
 impl Invariant for ProgramsOutliveLeaders {
-    fn name(&self) -> &'static str {
-        "programs_outlive_leaders"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

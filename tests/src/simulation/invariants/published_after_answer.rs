@@ -43,10 +43,6 @@ impl PublishedAfterAnswer {
 }
 
 impl Invariant for PublishedAfterAnswer {
-    fn name(&self) -> &'static str {
-        "published_after_answer"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let fact = match seen.what {
             What::Actor(fact) => fact,

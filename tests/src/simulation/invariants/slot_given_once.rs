@@ -54,10 +54,6 @@ impl SlotGivenOnce {
 }
 
 impl Invariant for SlotGivenOnce {
-    fn name(&self) -> &'static str {
-        "slot_given_once"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {

@@ -23,10 +23,6 @@ pub struct SupersededWritesNothing {
 }
 
 impl Invariant for SupersededWritesNothing {
-    fn name(&self) -> &'static str {
-        "superseded_writes_nothing"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(recorded) = &seen.what else { return Ok(()) };
         let Noticed::Recorded { job_id, log, number, session, result, .. } = recorded else {

@@ -23,10 +23,6 @@ pub struct WorkersWithinDeclared {
 }
 
 impl Invariant for WorkersWithinDeclared {
-    fn name(&self) -> &'static str {
-        "workers_within_declared"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {
