@@ -1,12 +1,7 @@
 //! The example programs over two TaskManagers: what they print and write is what they print in one process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

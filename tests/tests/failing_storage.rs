@@ -1,13 +1,7 @@
 //! A cluster whose storage hangs or is damaged: which jobs and requests suffer, and which do not.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

@@ -1,14 +1,7 @@
 //! While a bounded job runs, processes are killed and stopped; the result stays exact.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

@@ -1,15 +1,8 @@
 //! What happens at the limits of memory: the job that takes too much fails and says so, by the name of the task; other jobs
 //! and the processes of the cluster go on, and what they take together stays below the one number that was configured.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

@@ -1,14 +1,8 @@
 //! Objects in an S3 server: the contract of all stores, requests that servers refuse, a cluster that survives in one,
 //! and the behaviour of the crate `object_store` on which everything stored there relies.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 mod common;
 #[path = "common/s3.rs"]

@@ -1,14 +1,7 @@
 //! Jobs that wait for slots beside each other: whatever goes wrong, they get on one after the other.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

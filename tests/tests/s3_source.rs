@@ -1,13 +1,7 @@
 //! Text in an S3 server as a source's input: splits, folders, what is refused, and a cluster whose own options name the server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 mod common;
 #[path = "common/s3.rs"]

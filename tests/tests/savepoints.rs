@@ -1,14 +1,7 @@
 //! Jobs are stopped with savepoints and started from them, by the commands that a user types.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

@@ -1,14 +1,8 @@
 //! A session of one JobManager and three TaskManagers: the command line and plain REST, attached and
 //! detached, two programs at once, any order of starts, too few slots, application mode.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

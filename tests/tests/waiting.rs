@@ -1,14 +1,8 @@
 //! Jobs that wait for slots cost the JobManager no process: the number of program hosts stays within its limit, and
 //! every job gets a host together with its slots.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
