@@ -5,14 +5,8 @@
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
 /// The newest attempt of each subtask and its state.
 type Newest = BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>;

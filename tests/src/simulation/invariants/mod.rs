@@ -1,4 +1,4 @@
-//! The invariants that must hold in every run, one file each, with the broken rules that show that
+//! The invariants that must hold in every run, one file each, and the broken rules that show that
 //! each is judged.
 //!
 //! An invariant sees what happens in order and judges it. It must never steer the run.
@@ -54,9 +54,10 @@ pub struct Mutant {
     pub seed: u64,
 }
 
-/// Declares the functions that list the invariants, from the module and the type of each.
+/// Declares the functions that list the invariants and their mutants: the module and the type of each invariant, and the rules that are
+/// broken to show that it is judged, each with the seed of a run in which the invariant finds that.
 macro_rules! invariants {
-    ($($module:ident: $invariant:ident,)*) => {
+    ($($module:ident: $invariant:ident [$($rule:ident $seed:literal),* $(,)?],)*) => {
         /// Returns a new value of each invariant, for one run, with its name, which is that of its file; none has seen anything.
         pub fn all() -> Vec<(&'static str, Box<dyn Invariant>)> {
             vec![$((stringify!($module), Box::<$module::$invariant>::default() as Box<dyn Invariant>)),*]
@@ -65,30 +66,33 @@ macro_rules! invariants {
         /// Returns every mutant of every invariant, ordered by the invariants' names.
         #[cfg(feature = "mutants")]
         pub fn mutants() -> Vec<Mutant> {
-            let mutant = |invariant, &(rule, seed): &(Mutation, u64)| Mutant { rule, invariant, seed };
-            let mut all = Vec::new();
-            $(all.extend($module::MUTANTS.iter().map(|of| mutant(stringify!($module), of)));)*
-            all
+            let mutant = |invariant, rule, seed| Mutant { rule, invariant, seed };
+            vec![$($(mutant(stringify!($module), Mutation::$rule, $seed)),*),*]
         }
     };
 }
 
 invariants! {
-    checkpoints_are_never_lost: CheckpointsAreNeverLost,
-    fenced_changes_nothing: FencedChangesNothing,
-    finished_after_final_checkpoint: FinishedAfterFinalCheckpoint,
-    finished_by_itself: FinishedByItself,
-    jobs_settle: JobsSettle,
-    no_worker_is_forgotten: NoWorkerIsForgotten,
-    one_attempt_runs: OneAttemptRuns,
-    one_checkpoint_per_number: OneCheckpointPerNumber,
-    one_leader_per_epoch: OneLeaderPerEpoch,
-    only_complete_is_announced: OnlyCompleteIsAnnounced,
-    programs_outlive_leaders: ProgramsOutliveLeaders,
-    published_after_answer: PublishedAfterAnswer,
-    slot_given_once: SlotGivenOnce,
-    superseded_writes_nothing: SupersededWritesNothing,
-    workers_within_declared: WorkersWithinDeclared,
+    checkpoints_are_never_lost: CheckpointsAreNeverLost [PreviousRestored 1],
+    fenced_changes_nothing: FencedChangesNothing [
+        FenceIgnored 1, WithdrawalIgnored 33, StaleJobMasterDeclares 1, StaleManagerObeyed 4,
+        StaleJobMasterAnnounces 4,
+    ],
+    finished_after_final_checkpoint: FinishedAfterFinalCheckpoint [FinalCheckpointSkipped 1],
+    finished_by_itself: FinishedByItself [LostTasksFinish 1],
+    jobs_settle: JobsSettle [LostSlotsForgotten 1, WaitingJobsHold 122],
+    no_worker_is_forgotten: NoWorkerIsForgotten [SilentWorkersStay 2],
+    one_attempt_runs: OneAttemptRuns [RestartBeforeEnd 6],
+    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1],
+    one_leader_per_epoch: OneLeaderPerEpoch [EpochNotRaised 1],
+    only_complete_is_announced: OnlyCompleteIsAnnounced [
+        AnnouncedBeforePersisted 1, RestartDuringPersist 3,
+    ],
+    programs_outlive_leaders: ProgramsOutliveLeaders [ProgramsNotKept 1],
+    published_after_answer: PublishedAfterAnswer [PublishAtGrant 2],
+    slot_given_once: SlotGivenOnce [PendingSlotIsFree 1],
+    superseded_writes_nothing: SupersededWritesNothing [RecordsReplaced 453],
+    workers_within_declared: WorkersWithinDeclared [PendingWorkersUncounted 3],
 }
 
 #[cfg(all(test, feature = "mutants"))]

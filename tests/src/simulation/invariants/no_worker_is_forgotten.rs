@@ -4,12 +4,6 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
 
 /// The invariant that in the end each worker that the external system started at least a minute before, and that still runs, is
 /// registered at the ResourceManager. Judged once, by `Noticed::WorkersInTheEnd`; holds nothing.
