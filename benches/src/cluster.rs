@@ -82,6 +82,20 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Starts a cluster of a JobManager and so many TaskManagers, and waits until all are registered. `options` are further lines of
+    /// flott.yaml.
+    ///
+    /// # Errors
+    /// It cannot be prepared, or a process cannot be started or is not there within 60 s.
+    pub async fn start(options: &str, taskmanagers: usize) -> Result<Self> {
+        let mut cluster = Self::prepare(options)?;
+        cluster.start_jobmanager().await?;
+        for _ in 0..taskmanagers {
+            cluster.start_taskmanager().await?;
+        }
+        Ok(cluster)
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.flott);
         command
@@ -143,6 +157,18 @@ impl Cluster {
             hosts += children_of(pid)?;
         }
         Ok(hosts)
+    }
+
+    /// Waits until everything of all jobs has ended ([`Cluster::program_hosts`]); blocks the thread.
+    ///
+    /// # Errors
+    /// It has not within 60 s, or a process of the cluster is gone.
+    pub fn until_no_hosts(&self) -> Result<()> {
+        let began = Instant::now();
+        while self.program_hosts()? > 0 {
+            wait_a_moment(began, "the end of the job's processes")?;
+        }
+        Ok(())
     }
 
     /// Returns the RPC address of the JobManager, which is chosen before it is started.

@@ -31,5 +31,5 @@ pub use layer::nearest;
 pub use model::{parse_duration, show_duration};
 pub use options::{LoadSources, Options};
 pub use reference::reference;
-pub use value::{List, LogFilter, OptionValue, Ports};
+pub use value::{List, LogFilter, OptionValue};
 pub use yaml::to_yaml;

@@ -194,8 +194,8 @@ fn a_users_key_is_a_name_and_never_a_path() {
 
 #[test]
 fn values_can_be_set_typed_and_unset() {
-    let options = Options::default().with_value(&jobmanager::RPC_PORT, &crate::Ports::any());
-    assert_eq!(options.get(&jobmanager::RPC_PORT), crate::Ports::any());
+    let options = Options::default().with_value(&jobmanager::RPC_PORT, &model::PortSpec::any());
+    assert_eq!(options.get(&jobmanager::RPC_PORT), model::PortSpec::any());
     let options = options.with_value(&cluster::ID, &Some("a".to_owned()));
     assert_eq!(options.with_value(&cluster::ID, &None).get(&cluster::ID), None);
 }

@@ -2,8 +2,8 @@
 //!
 //! Parsing must never panic and never allocate more than a small multiple of its input.
 
-use model::{MemorySize, parse_duration, show_duration};
-use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
+use model::{MemorySize, PortSpec, parse_duration, show_duration};
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// A type that the value of an option can have, with the conversions between a value and its text in a configuration.
 /// [`Options`](crate::Options) keep texts and parse them at each `get`; errors and the reference page use `kind`. Implemented for whole
@@ -129,74 +129,17 @@ impl OptionValue for Duration {
     }
 }
 
-/// The ports to which a socket may be bound, in the order in which they are tried; 0 lets the system choose a free one. Parses a number, a
-/// range `50100-50200` (from the smaller to the larger, not from 0), or a list of these with at most 1,024 parts; other texts and longer
-/// lists do not parse.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ports(Vec<RangeInclusive<u16>>);
-
-impl Ports {
-    /// Returns the ports that consist of `port` alone; 0 lets the system choose.
-    pub fn one(port: u16) -> Self {
-        Self(vec![port..=port])
-    }
-    /// Returns the ports that leave the choice to the system: 0 alone.
-    pub fn any() -> Self {
-        Self::one(0)
-    }
-    /// Iterates over all ports to try, in the order written; 0 stands for any free one. Never empty; a port that is
-    /// written twice comes twice.
-    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        self.0.iter().cloned().flatten()
-    }
-    /// Returns the first of the ports, which a client dials if it needs one number. 0 if that is the system's choice,
-    /// which cannot be dialled.
-    pub fn first(&self) -> u16 {
-        self.iter().next().unwrap_or(0)
-    }
-    /// Returns true if there is exactly one port to try, and it is not 0; false for 0, for a range or list of several, and for one port
-    /// written twice.
-    pub fn is_fixed(&self) -> bool {
-        let mut ports = self.iter();
-        ports.next().is_some_and(|port| port != 0) && ports.next().is_none()
-    }
-}
-
-impl fmt::Display for Ports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, range) in self.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            if range.start() == range.end() {
-                write!(f, "{comma}{}", range.start())?;
-            } else {
-                write!(f, "{comma}{}-{}", range.start(), range.end())?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl OptionValue for Ports {
+impl OptionValue for PortSpec {
     fn kind() -> String {
         "a port, 0 (any free one), a range or a list of them, e.g. 6123 or 50100-50200,50300"
             .to_owned()
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut ranges = Vec::new();
         let is_text = !text.trim_start().starts_with('[');
         if is_text && text.split([',', ';']).any(|part| part.trim().is_empty()) {
             return None;
         }
-        for part in List::parse(text)?.0 {
-            let (from, to) = part.split_once('-').unwrap_or((&part, &part));
-            let (from, to): (u16, u16) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-            // More parts than there are ports say the same port twice.
-            if from > to || (from == 0 && to != 0) || ranges.len() >= 1024 {
-                return None;
-            }
-            ranges.push(from..=to);
-        }
-        (!ranges.is_empty()).then_some(Self(ranges))
+        Self::of_parts(List::parse(text)?.0.iter().map(String::as_str))
     }
     fn show(&self) -> Option<String> {
         Some(self.to_string())
@@ -315,12 +258,12 @@ mod tests {
 
     #[test]
     fn ports_are_tried_in_the_order_written() {
-        let ports = Ports::parse("6125, 6123-6124").unwrap();
+        let ports = PortSpec::parse("6125, 6123-6124").unwrap();
         assert_eq!(ports.iter().collect::<Vec<_>>(), [6125, 6123, 6124]);
         assert_eq!(ports.to_string(), "6125,6123-6124");
-        assert!(Ports::one(6123).is_fixed() && !Ports::any().is_fixed() && !ports.is_fixed());
+        assert!(PortSpec::one(6123).is_fixed() && !PortSpec::any().is_fixed() && !ports.is_fixed());
         for wrong in ["", "70000", "10-5", "a", "1-", "0-7", ",", "1,,2", "1,"] {
-            assert_eq!(Ports::parse(wrong), None, "{wrong}");
+            assert_eq!(PortSpec::parse(wrong), None, "{wrong}");
         }
     }
 
@@ -352,13 +295,13 @@ mod tests {
             prop_assert_eq!(list.show().and_then(|s| List::parse(&s)), Some(list));
             let duration = Duration::from_millis(ms);
             prop_assert_eq!(parse_duration(&show_duration(duration)), Some(duration));
-            let ports = Ports(vec![from..=from.saturating_add(more), 0..=0]);
-            prop_assert_eq!(ports.show().and_then(|s| Ports::parse(&s)), Some(ports));
+            let ports = PortSpec::of_parts([&*format!("{from}-{}", from.saturating_add(more)), "0"]).unwrap();
+            prop_assert_eq!(ports.show().and_then(|s| PortSpec::parse(&s)), Some(ports));
         }
 
         #[test]
         fn no_text_makes_a_parser_panic(text in ".{0,40}") {
-            let _ = (parse_duration(&text), Ports::parse(&text), List::parse(&text), f64::parse(&text));
+            let _ = (parse_duration(&text), PortSpec::parse(&text), List::parse(&text), f64::parse(&text));
         }
     }
 }

@@ -145,7 +145,7 @@ impl OwnProgram {
         let own = Path::new("/proc/self/exe");
         let (hash, size) = match known {
             Some(hash) => (hash, std::fs::metadata(own)?.len()),
-            None => rest::programs::hash_file(own).await?,
+            None => platform::content::hash_file(own).await?,
         };
         let name = path
             .file_name()

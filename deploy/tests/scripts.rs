@@ -1,13 +1,8 @@
 //! The scripts of `bin/` around a binary that is none: what they say, when they come back and with which
 //! exit code.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 use std::io::Write;
 use std::path::Path;

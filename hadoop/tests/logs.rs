@@ -16,13 +16,7 @@
 //! export KRB5KEYTAB=$HADOOP_CONF_DIR/../krb/$(id -un).keytab KRB5PRINCIPAL=$(id -un)@TEST.LOCAL
 //! ```
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "whole processes, in real time")]
 
 #[path = "shared/settings.rs"]

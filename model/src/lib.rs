@@ -14,6 +14,7 @@ pub mod ids;
 pub mod job;
 pub mod key_groups;
 pub mod memory;
+pub mod ports;
 pub mod resources;
 pub mod slots;
 
@@ -39,5 +40,6 @@ pub use ids::{
 };
 pub use key_groups::owned_key_groups;
 pub use memory::MemorySize;
+pub use ports::{ParsePortsError, PortSpec};
 pub use resources::{Devices, ResourceProfile, TaskManagerFacts, WorkerResourceSpec};
 pub use slots::{ResourceRequirement, SlotReport, SlotStatus};

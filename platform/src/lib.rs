@@ -3,12 +3,12 @@
 
 pub mod auth;
 pub mod blocking;
+pub mod content;
 mod entropy;
 pub mod handshake;
 pub mod inproc;
 mod lanes;
 pub mod net;
-mod ports;
 mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -20,8 +20,8 @@ pub mod watch;
 pub use blocking::{NotDone, blocking};
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
 pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
+pub use model::{ParsePortsError, PortSpec};
 pub use net::{BoxListener, BoxStream, Listener, Network};
-pub use ports::{ParsePortsError, PortSpec};
 pub use tls::{Tls, TlsError, TlsPem, TlsRefusal};
 
 use entropy::Entropy;

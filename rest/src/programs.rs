@@ -10,7 +10,7 @@ use crate::messages::{JarEntry, JarFile};
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use model::ContentHash;
-use sha2::{Digest, Sha256};
+use platform::content::{Content, ContentHasher, hash_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::io::{self, Read as _};
@@ -47,9 +47,6 @@ pub struct ProgramStore {
     /// Called with the contents that are stored here whenever they change.
     on_change: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
-
-/// The content of a file: its SHA-256 hash, and its size in bytes.
-pub type Content = (ContentHash, u64);
 
 /// One uploaded program in the folder of its store, from [`ProgramStore::store`] or [`ProgramStore::find`]: its file and its name. Its
 /// content and job names are not in it. The file may have been removed since.
@@ -203,7 +200,7 @@ impl ProgramStore {
             let chunk =
                 chunk.map_err(|e| ApiError::bad_request(format!("the upload broke off: {e}")))?;
             hasher.add(&chunk);
-            if hasher.bytes > self.bytes_max {
+            if hasher.bytes() > self.bytes_max {
                 return Err(ApiError::new(
                     actix_web::http::StatusCode::PAYLOAD_TOO_LARGE,
                     format!(
@@ -273,49 +270,6 @@ impl ProgramStore {
         }
         files.sort_by(|a, b| (b.uploaded, &b.id).cmp(&(a.uploaded, &a.id)));
         Ok(files)
-    }
-}
-
-/// Computes the SHA-256 hash and the size in bytes of a content that comes in pieces, as an upload does.
-#[derive(Debug, Clone, Default)]
-pub struct ContentHasher {
-    hasher: Sha256,
-    bytes: u64,
-}
-
-impl ContentHasher {
-    /// Adds the next piece of the content, in the order of the content; pieces may be of any length.
-    pub fn add(&mut self, piece: &[u8]) {
-        self.hasher.update(piece);
-        self.bytes = self.bytes.saturating_add(piece.len() as u64);
-    }
-
-    /// Returns the SHA-256 hash and the size in bytes of all pieces together; those of the empty content if there were
-    /// none.
-    pub fn finish(self) -> Content {
-        (ContentHash(self.hasher.finalize().into()), self.bytes)
-    }
-}
-
-/// Computes the hash and size of a file, which is read piece by piece on one blocking thread, whatever its size. An error means that the
-/// file can't be read.
-pub async fn hash_file(path: &Path) -> io::Result<Content> {
-    let path = path.to_owned();
-    let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;
-    hashed.map_err(io::Error::other)?
-}
-
-/// Does the work of [`hash_file`] on the calling thread, which it blocks.
-fn hash_file_now(path: &Path) -> io::Result<Content> {
-    let mut file = std::fs::File::open(path)?;
-    let mut hasher = ContentHasher::default();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let n = file.read(&mut buffer)?;
-        let Some(read) = buffer.get(..n).filter(|read| !read.is_empty()) else {
-            return Ok(hasher.finish());
-        };
-        hasher.add(read);
     }
 }
 

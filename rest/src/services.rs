@@ -6,7 +6,7 @@
 
 use crate::access::Access;
 use crate::bodies::BodyLimits;
-use crate::error::ApiError;
+use crate::error::{AnswerStatus, ApiError};
 use crate::messages::ConfigurationEntry;
 use crate::programs::ProgramStore;
 use gateways::blob_server::BlobServerGateway;
@@ -14,7 +14,7 @@ use gateways::dispatcher::DispatcherGateway;
 use gateways::leader_election::LeaderInformation;
 use gateways::metric_query::MetricQueryGateway;
 use gateways::resource_manager::ResourceManagerGateway;
-use gateways::{Remote, RpcService};
+use gateways::{Call, Remote, RpcService};
 use model::{DispatcherId, ResourceManagerId};
 use platform::Platform;
 use platform::watch;
@@ -142,6 +142,22 @@ impl RestServices {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;
         Ok(self.rpc.gateway(&leader.address, ResourceManagerId(leader.session)))
+    }
+
+    /// Asks the Dispatcher that leads now; the answer may take `RestSettings::answer_within`.
+    pub(crate) async fn ask<C>(&self, call: C) -> Result<C::Reply, ApiError>
+    where
+        C: Call<Gateway = DispatcherGateway, Error: AnswerStatus>,
+    {
+        Ok(self.dispatcher()?.ask_within(call, self.settings.answer_within).await?)
+    }
+
+    /// Asks the ResourceManager that leads now; the answer may take `RestSettings::answer_within`.
+    pub(crate) async fn ask_resource_manager<C>(&self, call: C) -> Result<C::Reply, ApiError>
+    where
+        C: Call<Gateway = ResourceManagerGateway, Error: AnswerStatus>,
+    {
+        Ok(self.resource_manager()?.ask_within(call, self.settings.answer_within).await?)
     }
 
     /// Returns the wall-clock time in Unix milliseconds.

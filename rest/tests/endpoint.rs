@@ -1,13 +1,7 @@
 //! The endpoint over real HTTP, in front of components that are test doubles.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 #[path = "endpoint/access.rs"]
 mod access;
@@ -356,6 +350,13 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
     }
 }
 
+/// What `curl` prints of an answer with these options; it ends with the status where they ask for it.
+async fn curl(url: &str, options: &[&str]) -> String {
+    let mut curl = tokio::process::Command::new("curl");
+    let out = curl.args(["-sS", url]).args(options).output().await.unwrap();
+    String::from_utf8(out.stdout).unwrap()
+}
+
 fn request() -> JarRequest {
     JarRequest {
         program_args_list: Some(vec!["--input".to_owned(), "/a b".to_owned()]),
@@ -452,9 +453,7 @@ async fn metrics_of_functions_are_shown_beside_those_of_the_runtime() {
     let of = async |path: &str| {
         let vertex = &job.vertices[0].id;
         let url = format!("{}/jobs/{JOB}/vertices/{vertex}/{path}", world.url);
-        let mut curl = tokio::process::Command::new("curl");
-        let out = curl.args(["-sS", "-w", "\n%{http_code}", &url]).output().await.unwrap();
-        let text = String::from_utf8(out.stdout).unwrap();
+        let text = curl(&url, &["-w", "\n%{http_code}"]).await;
         let (body, status) = text.rsplit_once('\n').unwrap();
         (serde_json::from_str(body).unwrap(), status.to_owned())
     };
@@ -565,9 +564,7 @@ async fn a_link_to_logs_leads_to_this_endpoint_or_to_the_page_of_another_system(
         let world = world(|settings| settings.log_page = log_page).await;
         let link = async |job: JobId| {
             let url = format!("{}/jobs/{job}/jobmanager/log-url", world.url);
-            let mut curl = tokio::process::Command::new("curl");
-            let out = curl.args(["-sS", "-w", "%{http_code}", &url]).output().await.unwrap();
-            String::from_utf8(out.stdout).unwrap()
+            curl(&url, &["-w", "%{http_code}"]).await
         };
         let own = format!("{}/jobmanager/log", world.url);
         let expected = expected.unwrap_or(&own);
@@ -585,16 +582,11 @@ async fn logs_are_streamed_and_nothing_else_of_the_folder() {
     let logs = world.client.logs().await.unwrap().logs;
     assert_eq!(logs.len(), 1);
     assert_eq!((logs[0].name.as_str(), logs[0].size), ("jm.log", 250_000));
-    let raw = |path: &str| {
-        let url = format!("{}{path}", world.url);
-        async move {
-            let mut curl = tokio::process::Command::new("curl");
-            curl.args(["-sS", "-w", "%{http_code}", &url]).output().await.unwrap().stdout
-        }
-    };
+    let raw =
+        async |path: &str| curl(&format!("{}{path}", world.url), &["-w", "%{http_code}"]).await;
     assert_eq!(raw("/jobmanager/log").await.len(), 250_000 + 3);
     for path in ["/jobmanager/logs/cluster-secret", "/jobmanager/logs/..%2Fcluster-secret"] {
-        let answer = String::from_utf8(raw(path).await).unwrap();
+        let answer = raw(path).await;
         assert!(answer.ends_with("404") && !answer.contains("hush"), "{path}: {answer}");
     }
     world.handle.stop().await;
@@ -603,17 +595,9 @@ async fn logs_are_streamed_and_nothing_else_of_the_folder() {
 #[tokio::test(flavor = "local")]
 async fn unknown_paths_and_methods_are_told_apart() {
     let world = world(|_| ()).await;
-    let ask = |method: &'static str, path: &'static str| {
+    let ask = async |method: &str, path: &str| {
         let url = format!("{}{path}", world.url);
-        async move {
-            let mut curl = tokio::process::Command::new("curl");
-            let out = curl
-                .args(["-sS", "-X", method, "-w", "\n%{http_code}", &url])
-                .output()
-                .await
-                .unwrap();
-            String::from_utf8(out.stdout).unwrap()
-        }
+        curl(&url, &["-X", method, "-w", "\n%{http_code}"]).await
     };
     assert!(ask("GET", "/nothing").await.ends_with("404"));
     let wrong = ask("DELETE", "/v1/jobs/overview").await;

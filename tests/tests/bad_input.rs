@@ -1,27 +1,21 @@
 //! Each wrong input has its clear error and exit code.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
-use common::{Cluster, SOON, bin, repository_text, request};
+use common::{Cluster, SOON, bin, program, repository_text, request};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn flott(args: &[&str]) -> Output {
-    Command::new(bin("flott")).args(args).env_remove("FLOTT_CONF_DIR").output().unwrap()
+    common::run("flott", args)
 }
 
 #[test]
@@ -40,14 +34,13 @@ fn wrong_usage_is_64_and_names_the_nearest() {
 
 #[test]
 fn what_is_no_job_id_is_wrong_usage_everywhere() {
-    let program = bin("word_count");
-    let program = program.to_str().unwrap();
+    let program = program("word_count");
     let wrong: [&[&str]; 5] = [
         &["cancel", "123"],
-        &["run", "--job-id", "zz", program],
-        &["run", "-D", "pipeline.job-id=zz", program],
-        &["run-application", "--job-id", "zz", program],
-        &["jobmanager", "--mode", "application", "--job-id", "zz", "--program", program],
+        &["run", "--job-id", "zz", &program],
+        &["run", "-D", "pipeline.job-id=zz", &program],
+        &["run-application", "--job-id", "zz", &program],
+        &["jobmanager", "--mode", "application", "--job-id", "zz", "--program", &program],
     ];
     for words in wrong {
         let output = flott(words);
@@ -162,7 +155,7 @@ fn a_missing_input_fails_the_job_with_its_path() {
     let cluster = Cluster::start(&[], 1);
     let run = cluster.flott(
         &["run", "-D", "restart-strategy.type=none"],
-        &[bin("word_count").to_str().unwrap(), "--input", "/no/such/text"],
+        &[&program("word_count"), "--input", "/no/such/text"],
     );
     assert_ne!(run.status.code(), Some(0));
     assert!(stderr(&run).contains("/no/such/text"), "{}", stderr(&run));
@@ -171,7 +164,7 @@ fn a_missing_input_fails_the_job_with_its_path() {
 #[test]
 fn a_relative_path_is_refused_at_submission() {
     let cluster = Cluster::start(&[], 1);
-    let run = cluster.flott(&["run"], &[bin("word_count").to_str().unwrap(), "--input", "LICENSE"]);
+    let run = cluster.flott(&["run"], &[&program("word_count"), "--input", "LICENSE"]);
     assert_eq!(run.status.code(), Some(1));
     assert!(stderr(&run).contains("LICENSE"), "{}", stderr(&run));
 }

@@ -1,35 +1,20 @@
 //! The program by itself: an embedded cluster in its own process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
-use common::{bin, expected_counts, output_lines, repository_text, text_file};
+use common::{
+    bin, expected_counts, output_lines, repository_text, run, sorted_lines, succeeded, text_file,
+};
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn word_count(args: &[&str]) -> Output {
-    Command::new(bin("word_count")).args(args).env_remove("FLOTT_CONF_DIR").output().unwrap()
-}
-
-fn sorted(bytes: &[u8]) -> Vec<String> {
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
+use std::process::Command;
 
 fn assert_counts(text: &Path, parallelism: &str) {
-    let run = word_count(&["--input", text.to_str().unwrap(), "--parallelism", parallelism]);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!(sorted(&run.stdout), expected_counts(text), "{text:?} × {parallelism}");
+    let args = ["--input", text.to_str().unwrap(), "--parallelism", parallelism];
+    let counted = sorted_lines(&succeeded(run("word_count", args)).stdout);
+    assert_eq!(counted, expected_counts(text), "{text:?} × {parallelism}");
 }
 
 #[test]
@@ -56,15 +41,9 @@ fn a_larger_text_and_outputs_of_one_and_of_several_parts() {
     let text = text_file(folder.path(), 200_000);
     for (parallelism, is_folder) in [("1", false), ("4", true)] {
         let out = folder.path().join(format!("out-{parallelism}"));
-        let run = word_count(&[
-            "--input",
-            text.to_str().unwrap(),
-            "--output",
-            out.to_str().unwrap(),
-            "--parallelism",
-            parallelism,
-        ]);
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let (input, output) = (text.to_str().unwrap(), out.to_str().unwrap());
+        let args = ["--input", input, "--output", output, "--parallelism", parallelism];
+        succeeded(run("word_count", args));
         assert_eq!(out.is_dir(), is_folder);
         assert_eq!(output_lines(&out), expected_counts(&text));
     }
@@ -74,24 +53,20 @@ fn a_larger_text_and_outputs_of_one_and_of_several_parts() {
 fn a_relative_path_is_of_the_start_directory() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("text"), "a b a\n").unwrap();
-    let run = Command::new(bin("word_count"))
-        .current_dir(folder.path())
-        .args(["--input", "text"])
-        .output()
-        .unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!(sorted(&run.stdout), ["a\t2", "b\t1"]);
+    let mut command = Command::new(bin("word_count"));
+    let run = command.current_dir(folder.path()).args(["--input", "text"]).output();
+    assert_eq!(sorted_lines(&succeeded(run.unwrap()).stdout), ["a\t2", "b\t1"]);
 }
 
 #[test]
 fn a_missing_input_is_an_error_with_its_path() {
-    let run = word_count(&["--input", "/no/such/text"]);
+    let run = run("word_count", ["--input", "/no/such/text"]);
     assert_eq!(run.status.code(), Some(3), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(String::from_utf8_lossy(&run.stderr).contains("/no/such/text"));
 }
 
 #[test]
 fn nothing_but_results_is_printed() {
-    let run = word_count(&["--input", repository_text().to_str().unwrap()]);
+    let run = run("word_count", ["--input", repository_text().to_str().unwrap()]);
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
 }

@@ -1,19 +1,12 @@
 //! A job with checkpoints is killed again and again; what it has committed in the end is what an undisturbed run commits.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
 use common::visits::{committed, write_visits};
-use common::{Cluster, Process, bin, eventually, request};
+use common::{Cluster, Numbers, Process, bin, eventually, ha, output_lines, request};
 use nix::sys::signal::Signal;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -135,9 +128,7 @@ fn killed_taskmanagers_change_nothing_in_what_is_committed() {
             let more = run.random.random_range(0..4);
             run.await_checkpoints(more);
             let place = run.random.random_range(0..3);
-            run.cluster.taskmanagers[place].kill();
-            run.cluster.taskmanagers.remove(place);
-            run.cluster.start_taskmanager(&[]);
+            run.cluster.replace_taskmanager(place);
             kills += 1;
         }
         run.assert_exact(seed);
@@ -164,8 +155,7 @@ fn refers_to_older(job: &Path) -> bool {
 
 #[test]
 fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
-    const NUMBERS: u64 = 320_000;
-    const KEYS: u64 = 40_000;
+    const NUMBERS: Numbers = Numbers { count: 320_000, rate: 30_000, keys: 40_000 };
     let folder = tempfile::tempdir().unwrap();
     let (checkpoints, out) = (folder.path().join("checkpoints"), folder.path().join("sums"));
     let options = [
@@ -178,10 +168,7 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
         ("restart-strategy.fixed-delay.delay", "50ms"),
     ];
     let mut cluster = Cluster::start(&options, 2);
-    let (numbers, keys) = (NUMBERS.to_string(), KEYS.to_string());
-    let args = ["--count", &numbers, "--keys", &keys, "--rate", "30000", "--output"];
-    let args = [&args[..], &[out.to_str().unwrap()]].concat();
-    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    let job = cluster.sum(NUMBERS, &out, 1);
     let counts = |cluster: &Cluster| {
         let client = cluster.client();
         cluster.block_on(client.checkpoints(&job)).map(|report| report.counts).ok()
@@ -193,22 +180,14 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
             (more && refers_to_older(&checkpoints.join(&job))).then_some(())
         });
         let place = cluster.place_of_taskmanager(&job);
-        cluster.taskmanagers[place].kill();
-        cluster.taskmanagers.remove(place);
-        cluster.start_taskmanager(&[]);
+        cluster.replace_taskmanager(place);
         eventually(WITHIN, "the job goes on from a checkpoint", || {
             (counts(&cluster)?.restored >= restores).then_some(())
         });
         cluster.await_state(&job, "RUNNING", WITHIN);
     }
     cluster.await_state(&job, "FINISHED", WITHIN);
-    let text = std::fs::read_to_string(&out).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    let sums = (0..KEYS).map(|key| (key..NUMBERS).step_by(KEYS as usize).sum::<u64>());
-    let mut expected: Vec<String> =
-        (0..KEYS).zip(sums).map(|(key, sum)| format!("{key}\t{}\t{sum}", NUMBERS / KEYS)).collect();
-    expected.sort_unstable();
+    let (lines, expected) = (output_lines(&out), NUMBERS.sums());
     assert!(lines == expected, "{} lines, {} expected", lines.len(), expected.len());
     let restored = cluster.jobmanager.as_ref().unwrap().log();
     assert!(restored.matches("checkpoint complete").count() > 5);
@@ -219,11 +198,8 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
 fn a_killed_jobmanager_goes_on_from_the_checkpoint_in_the_jobs_log() {
     let storage = tempfile::tempdir().unwrap();
     let storage_dir = storage.path().display().to_string();
-    let high_availability = [
-        ("high-availability.type", "filesystem"),
-        ("high-availability.storageDir", storage_dir.as_str()),
-        ("high-availability.cluster-id", "test"),
-    ];
+    let id = [("high-availability.cluster-id", "test")];
+    let high_availability = [&ha(&storage_dir)[..], &id].concat();
     for seed in seeds().take(2) {
         let mut run = Run::start(seed, &high_availability);
         run.await_checkpoints(3);
@@ -250,9 +226,7 @@ fn a_job_whose_newest_checkpoint_has_a_damaged_file_goes_on_from_the_one_before(
     );
     run.await_checkpoints(3);
     let place = run.cluster.place_of_taskmanager(&run.job);
-    run.cluster.taskmanagers[place].kill();
-    run.cluster.taskmanagers.remove(place);
-    run.cluster.start_taskmanager(&[]);
+    run.cluster.replace_taskmanager(place);
     run.cluster.await_state(&run.job, "RESTARTING", WITHIN);
     let client = run.cluster.client();
     eventually(WITHIN, "no checkpoint is being recorded", || {

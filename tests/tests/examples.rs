@@ -1,17 +1,12 @@
 //! The example programs over two TaskManagers: what they print and write is what they print in one process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
 use common::visits::{committed, write_visits};
-use common::{Cluster, bin, output_lines, repository_text};
+use common::{Cluster, bin, output_lines, repository_text, sorted_lines};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
@@ -94,13 +89,6 @@ fn examples(folder: &Path) -> BTreeMap<&'static str, Vec<String>> {
     ])
 }
 
-fn sorted(bytes: &[u8]) -> Vec<String> {
-    let mut lines: Vec<String> =
-        String::from_utf8(bytes.to_vec()).unwrap().lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
 /// The printed lines, and the written lines.
 type Results = (Vec<String>, Vec<String>);
 
@@ -134,7 +122,7 @@ fn examples_give_the_same_over_two_taskmanagers_as_in_one_process() {
                 false if out.exists() => output_lines(&out),
                 false => Vec::new(),
             };
-            (sorted(&ran.stdout), written)
+            (sorted_lines(&ran.stdout), written)
         };
         let embedded = |serialized: &str, args: &[&str]| {
             let mut command = Command::new(bin(program));

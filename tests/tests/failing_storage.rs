@@ -1,19 +1,14 @@
 //! A cluster whose storage hangs or is damaged: which jobs and requests suffer, and which do not.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
 use common::passthrough::PassthroughMount;
 use common::{
-    Cluster, Process, SOON, bin, eventually, free_port, output_lines, repository_text, request,
+    Cluster, Numbers, Process, SOON, bin, eventually, free_port, ha, output_lines, repository_text,
+    request,
 };
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
@@ -120,13 +115,13 @@ impl Frozen {
     fn start() -> Self {
         let storage = tempfile::tempdir().unwrap();
         let mount = PassthroughMount::start(storage.path()).unwrap_or_else(|e| panic!("{e}"));
-        let mut cluster = Cluster::new(&[
-            ("high-availability.type", "filesystem"),
+        let more = [
             ("high-availability.filesystem.lease-duration", "10 s"),
-            (DIR, storage.path().to_str().unwrap()),
             ("restart-strategy.type", "none"),
             SLOTS,
-        ]);
+        ];
+        let ha = ha(storage.path().to_str().unwrap());
+        let mut cluster = Cluster::new(&[&ha[..], &more].concat());
         let through = format!("{DIR}={}", mount.path().display());
         let first = ["jobmanager", "--output", "json"];
         cluster.start_jobmanager_with(&bin("flott"), &first, &["-D", &through]);
@@ -151,10 +146,9 @@ fn a_leader_whose_storage_hangs_serves_until_its_lease_is_over_and_then_nothing_
     let endless = f.cluster.submit(&program, &request(&ENDLESS, 1));
     // This job ends while the storage hangs: the leader tries to record its result.
     let out = f.cluster.folder.path().join("sums");
-    let ends = ["--count", "3000", "--rate", "1000", "--output", out.to_str().unwrap()];
     let uploaded = f.cluster.block_on(client(leader_rest).upload(&program, |_| ())).unwrap();
     f.cluster.await_state(&endless, "RUNNING", SOON);
-    let short = f.cluster.submit(&program, &request(&ends, 1));
+    let short = f.cluster.sum(Numbers { count: 3_000, rate: 1_000, keys: 10 }, &out, 1);
     f.cluster.await_state(&short, "RUNNING", SOON);
 
     f.mount.freeze();
@@ -264,7 +258,7 @@ fn a_process_that_is_started_while_its_storage_hangs_ends_on_sigterm() {
     let storage = tempfile::tempdir().unwrap();
     let mount = PassthroughMount::start(storage.path()).unwrap_or_else(|e| panic!("{e}"));
     let folder = mount.path().to_str().unwrap();
-    let mut cluster = Cluster::new(&[("high-availability.type", "filesystem"), (DIR, folder)]);
+    let mut cluster = Cluster::new(&ha(folder));
     mount.freeze();
     for role in ["jobmanager", "taskmanager"] {
         let command = cluster.command(&bin("flott"), &[role]);
@@ -289,9 +283,8 @@ fn damage(path: &Path) {
 fn a_damaged_record_costs_its_job_and_no_other() {
     let storage = tempfile::tempdir().unwrap();
     let folder = storage.path().join(DEFAULT);
-    let folder_text = storage.path().to_str().unwrap();
-    let ha = [("high-availability.type", "filesystem"), (DIR, folder_text), SLOTS];
-    let mut cluster = Cluster::start(&ha, 2);
+    let ha = ha(storage.path().to_str().unwrap());
+    let mut cluster = Cluster::start(&[&ha[..], &[SLOTS]].concat(), 2);
     let text = repository_text();
     let counted = ["--input", text.to_str().unwrap()];
     let ended = cluster.submit(&bin("word_count"), &request(&counted, 1));

@@ -1,32 +1,22 @@
 //! While a bounded job runs, processes are killed and stopped; the result stays exact.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
-use common::{Cluster, SOON, bin, eventually, output_lines, request};
+use common::{Cluster, ENDLESS, Numbers, Process, SOON, bin, eventually, ha, output_lines, runs};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tests::chaos::processes::children;
 
-const COUNT: u64 = 6_000;
-const KEYS: u64 = 7;
+const NUMBERS: Numbers = Numbers { count: 6_000, rate: 1_000, keys: 7 };
 
 /// A job that takes some seconds in any build.
 fn start_job(cluster: &Cluster, parallelism: i64) -> (String, PathBuf) {
     let out = cluster.folder.path().join("sums");
-    let (count, keys) = (COUNT.to_string(), KEYS.to_string());
-    let args =
-        ["--count", &count, "--rate", "1000", "--keys", &keys, "--output", out.to_str().unwrap()];
-    let job = cluster.submit(&bin("sequence_sum"), &request(&args, parallelism));
+    let job = cluster.sum(NUMBERS, &out, parallelism);
     cluster.await_state(&job, "RUNNING", SOON);
     await_all_running(cluster, &job);
     (job, out)
@@ -40,30 +30,13 @@ fn await_all_running(cluster: &Cluster, job: &str) {
 }
 
 fn assert_exact(out: &Path) {
-    let mut expected: Vec<String> = (0..KEYS)
-        .map(|key| {
-            let all: Vec<u64> = (0..COUNT).filter(|i| i % KEYS == key).collect();
-            format!("{key}\t{}\t{}", all.len(), all.iter().sum::<u64>())
-        })
-        .collect();
-    expected.sort();
-    assert_eq!(output_lines(out), expected);
+    assert_eq!(output_lines(out), NUMBERS.sums());
 }
 
-/// The processes whose parent is `pid`: its program hosts.
-fn children_of(pid: u32) -> Vec<i32> {
-    let mut children = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(child) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // After the name in brackets: state, parent.
-        let mut fields = stat.rsplit(')').next().unwrap().split_whitespace();
-        let (state, parent) = (fields.next(), fields.next());
-        if state != Some("Z") && parent == Some(&pid.to_string()) {
-            children.push(child);
-        }
-    }
-    children
+/// The children of a process that have not ended: its program hosts.
+fn hosts_of(process: &Process) -> Vec<i32> {
+    let hosts = children(process.pid().as_raw());
+    hosts.into_iter().filter(|host| runs(*host)).collect()
 }
 
 fn restarted(cluster: &Cluster, job: &str) -> bool {
@@ -92,17 +65,10 @@ fn a_killed_taskmanager_is_noticed_within_a_second_and_replaced() {
 fn a_killed_program_host_restarts_its_own_job_only() {
     let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "2")], 1);
     let (job, out) = start_job(&cluster, 1);
-    let manager = cluster.taskmanagers[0].child.id();
-    let hosts = children_of(manager);
+    let hosts = hosts_of(&cluster.taskmanagers[0]);
     assert_eq!(hosts.len(), 1);
     let other_out = cluster.folder.path().join("other");
-    let other = cluster.submit(
-        &bin("sequence_sum"),
-        &request(
-            &["--count", "4000", "--rate", "1000", "--output", other_out.to_str().unwrap()],
-            1,
-        ),
-    );
+    let other = cluster.sum(Numbers { count: 4_000, rate: 1_000, keys: 10 }, &other_out, 1);
     await_all_running(&cluster, &other);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(hosts[0]), Signal::SIGKILL).unwrap();
     eventually(SOON, "the job restarts", || restarted(&cluster, &job).then_some(()));
@@ -117,14 +83,14 @@ fn a_stopped_taskmanager_is_fenced_and_comes_back() {
     let mut cluster = Cluster::start(&[("heartbeat.timeout", "3 s")], 2);
     let (job, out) = start_job(&cluster, 1);
     let place = cluster.place_of_taskmanager(&job);
-    let stopped = cluster.taskmanagers[place].child.id();
-    assert!(!children_of(stopped).is_empty());
-    cluster.taskmanagers[place].signal(Signal::SIGSTOP);
+    let stopped = &cluster.taskmanagers[place];
+    assert!(!hosts_of(stopped).is_empty());
+    stopped.signal(Signal::SIGSTOP);
     eventually(SOON, "the time-out is noticed", || restarted(&cluster, &job).then_some(()));
-    assert_eq!(children_of(stopped), Vec::<i32>::new(), "its hosts are gone by then");
+    assert_eq!(hosts_of(stopped), Vec::<i32>::new(), "its hosts are gone by then");
     cluster.await_state(&job, "FINISHED", SOON);
     assert_exact(&out);
-    cluster.taskmanagers[place].signal(Signal::SIGCONT);
+    stopped.signal(Signal::SIGCONT);
     cluster.await_taskmanagers(2);
     assert!(cluster.taskmanagers[place].is_running());
 }
@@ -133,10 +99,7 @@ fn a_stopped_taskmanager_is_fenced_and_comes_back() {
 fn a_jobmanager_with_ha_goes_on_where_it_was() {
     let storage = tempfile::tempdir().unwrap();
     let uri = format!("file://{}", storage.path().display());
-    let mut cluster = Cluster::start(
-        &[("high-availability.type", "filesystem"), ("high-availability.storageDir", &uri)],
-        2,
-    );
+    let mut cluster = Cluster::start(&ha(&uri), 2);
     let (job, out) = start_job(&cluster, 1);
     cluster.jobmanager.as_mut().unwrap().kill();
     cluster.start_jobmanager();
@@ -150,14 +113,7 @@ fn without_ha_the_job_is_lost_and_the_client_is_told() {
     let mut cluster = Cluster::start(&[], 2);
     let out = cluster.folder.path().join("sums");
     let mut command = cluster.command(&bin("flott"), &["run"]);
-    command.arg(bin("sequence_sum")).args([
-        "--count",
-        "1000000",
-        "--rate",
-        "100",
-        "--output",
-        out.to_str().unwrap(),
-    ]);
+    command.arg(bin("sequence_sum")).args(ENDLESS.args(&out));
     let mut client = cluster.spawn("client", command);
     let job = eventually(SOON, "the job runs", || {
         let jobs = cluster.block_on(cluster.client().jobs_overview()).ok()?.jobs;
@@ -165,9 +121,7 @@ fn without_ha_the_job_is_lost_and_the_client_is_told() {
         Some(job.jid)
     });
     await_all_running(&cluster, &job);
-    let hosts: Vec<i32> =
-        cluster.taskmanagers.iter().flat_map(|tm| children_of(tm.child.id())).collect();
-    assert!(!hosts.is_empty());
+    assert!(cluster.taskmanagers.iter().any(|tm| !hosts_of(tm).is_empty()));
     cluster.jobmanager.as_mut().unwrap().kill();
     cluster.start_jobmanager();
     let begin = Instant::now();
@@ -177,9 +131,7 @@ fn without_ha_the_job_is_lost_and_the_client_is_told() {
     assert_eq!(client.wait(SOON), 4, "{}", client.log());
     assert!(client.log().contains("lost"), "{}", client.log());
     eventually(SOON, "old hosts are gone", || {
-        let left: Vec<i32> =
-            cluster.taskmanagers.iter().flat_map(|tm| children_of(tm.child.id())).collect();
-        left.is_empty().then_some(())
+        cluster.taskmanagers.iter().all(|tm| hosts_of(tm).is_empty()).then_some(())
     });
 }
 
@@ -187,7 +139,7 @@ fn without_ha_the_job_is_lost_and_the_client_is_told() {
 fn hosts_end_with_their_killed_taskmanager() {
     let mut cluster = Cluster::start(&[], 1);
     let (_, _) = start_job(&cluster, 1);
-    let hosts = children_of(cluster.taskmanagers[0].child.id());
+    let hosts = hosts_of(&cluster.taskmanagers[0]);
     assert_eq!(hosts.len(), 1);
     cluster.taskmanagers[0].kill();
     eventually(Duration::from_secs(10), "the host is gone", || {

@@ -2,15 +2,8 @@
 //! exception, and its command line (`flink savepoint`, `stop`, `checkpoint`, `cancel`, `list`) does what it says. `cargo xtask
 //! flink-client` builds the client and runs this.
 
-#![allow(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 

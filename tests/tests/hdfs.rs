@@ -6,13 +6,8 @@
 //! cargo xtask yarn down
 //! ```
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 use flott::{sources::FileSource, testing};
 use platform::Platform;

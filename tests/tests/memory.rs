@@ -1,42 +1,26 @@
 //! What happens at the limits of memory: the job that takes too much fails and says so, by the name of the task; other jobs
 //! and the processes of the cluster go on, and what they take together stays below the one number that was configured.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
-use common::{Cluster, Process, SOON, bin, eventually, request};
+use common::{Cluster, Process, SOON, bin, eventually, program, request, sorted_lines, succeeded};
 use rest::messages::JobExceptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tests::chaos::processes::children;
 
 const MIB: u64 = 1 << 20;
-
-/// The children of a process.
-fn children(pid: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    let of_thread = |thread: std::fs::DirEntry| {
-        let pids = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
-    };
-    threads.flatten().flat_map(of_thread).collect()
-}
 
 /// Resident memory: all pages, or without those of files, which a program of a debug build has many of.
 const ALL: &str = "VmRSS:";
 const ANONYMOUS: &str = "RssAnon:";
 
 /// The resident memory of a process, in bytes.
-fn resident(pid: u32, kind: &str) -> u64 {
+fn resident(pid: i32, kind: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(kind));
     let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
@@ -51,7 +35,7 @@ struct Watch {
 
 impl Watch {
     fn start(process: &Process, kind: &'static str) -> Self {
-        let (stop, pid) = (Arc::new(AtomicBool::new(false)), process.child.id());
+        let (stop, pid) = (Arc::new(AtomicBool::new(false)), process.pid().as_raw());
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let most = AtomicU64::new(0);
@@ -82,14 +66,18 @@ fn exceptions(cluster: &Cluster, job: &str) -> JobExceptions {
     cluster.block_on(cluster.client().job_exceptions(job)).unwrap()
 }
 
+/// Starts a job that takes little and outlasts the test; returns its id once it runs.
+fn start_other(cluster: &Cluster) -> String {
+    let args = ["--count", "1000000", "--rate", "1000", "--keys", "7"];
+    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    cluster.await_state(&job, "RUNNING", SOON);
+    job
+}
+
 /// Runs a hoarder beside another job in a TaskManager with the default memory. Returns the hoarder's failure.
 fn hoard(args: &[&str]) -> String {
     let cluster = Cluster::start(&options(&[("taskmanager.numberOfTaskSlots", "2")]), 1);
-    let other = cluster.submit(
-        &bin("sequence_sum"),
-        &request(&["--count", "1000000", "--rate", "1000", "--keys", "7"], 1),
-    );
-    cluster.await_state(&other, "RUNNING", SOON);
+    let other = start_other(&cluster);
     let watch = Watch::start(&cluster.taskmanagers[0], ALL);
     let hoarder = cluster.submit(&bin("hoarder"), &request(args, 1));
     cluster.await_state(&hoarder, "FAILED", SOON);
@@ -168,13 +156,9 @@ fn a_call_that_emits_more_than_its_task_may_use_waits_for_its_consumer() {
 #[test]
 fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts_go_on() {
     let cluster = Cluster::start(&options(&[("jobmanager.memory.process.size", "600m")]), 1);
-    let other = cluster.submit(
-        &bin("sequence_sum"),
-        &request(&["--count", "1000000", "--rate", "1000", "--keys", "7"], 1),
-    );
-    cluster.await_state(&other, "RUNNING", SOON);
+    let other = start_other(&cluster);
     let watch = Watch::start(cluster.jobmanager.as_ref().unwrap(), ANONYMOUS);
-    let run = cluster.flott(&["run", "-d"], &[bin("hoarder").to_str().unwrap(), "build"]);
+    let run = cluster.flott(&["run", "-d"], &[&program("hoarder"), "build"]);
     let most = watch.most();
     let said = String::from_utf8_lossy(&run.stderr);
     eprintln!("at most {} MiB; {said}", most / MIB);
@@ -190,10 +174,6 @@ fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts
 fn a_graph_that_is_larger_than_the_memory_for_messages_is_submitted_and_deployed() {
     let cluster = Cluster::start(&options(&[("rpc.payload-memory", "1m")]), 1);
     let bytes = (20 * MIB).to_string();
-    let run = cluster.flott(&["run"], &[bin("large_graph").to_str().unwrap(), &bytes]);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let mut numbers: Vec<_> =
-        String::from_utf8(run.stdout).unwrap().lines().map(str::to_owned).collect();
-    numbers.sort();
-    assert_eq!(numbers, [0, 1, 2].map(|n| (20 * MIB + n).to_string()));
+    let run = succeeded(cluster.flott(&["run"], &[&program("large_graph"), &bytes]));
+    assert_eq!(sorted_lines(&run.stdout), [0, 1, 2].map(|n| (20 * MIB + n).to_string()));
 }

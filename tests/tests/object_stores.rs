@@ -1,20 +1,14 @@
 //! Objects in an S3 server: the contract of all stores, requests that servers refuse, a cluster that survives in one,
 //! and the behaviour of the crate `object_store` on which everything stored there relies.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 mod common;
 #[path = "common/s3.rs"]
 mod s3;
 
-use common::{Cluster, SOON, bin, eventually, output_lines, request};
+use common::{Cluster, Numbers, SOON, eventually, ha, output_lines};
 use futures::TryStreamExt;
 use futures::future::join_all;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -24,7 +18,7 @@ use platform::Platform;
 use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 use std::cell::Cell;
 use std::sync::Arc;
-use storage::objects::{self, S3Settings, StoreError};
+use storage::objects::{self, StoreError};
 use storage::testing::contract;
 use tokio_rustls::rustls::crypto::ring;
 
@@ -88,14 +82,7 @@ async fn a_wrong_secret_is_refused() {
 
 /// Opens the store of a URI as processes do.
 fn open(server: &S3Server, uri: &str, secret: &str) -> Arc<dyn objects::ObjectStore> {
-    let settings = S3Settings {
-        endpoint: Some(server.endpoint.clone()),
-        region: Some("us-east-1".to_owned()),
-        access_key: Some(ACCESS_KEY.to_owned()),
-        secret_key: Some(secret.to_owned()),
-        path_style_access: true,
-    };
-    objects::open(uri, &Platform::production(), &settings).unwrap()
+    objects::open(uri, &Platform::production(), &server.settings(secret)).unwrap()
 }
 
 #[tokio::test]
@@ -148,19 +135,10 @@ async fn what_a_server_refuses_is_typed_and_named() {
 fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
     let server = S3Server::start();
     let uri = format!("s3://{BUCKET}/ha");
-    let options = [
-        ("high-availability.type", "filesystem"),
-        ("high-availability.storageDir", &uri),
-        ("s3.endpoint", &server.endpoint),
-        ("s3.region", "us-east-1"),
-        ("s3.access-key", ACCESS_KEY),
-        ("s3.secret-key", SECRET_KEY),
-        ("s3.path.style.access", "true"),
-    ];
+    let options = [&ha(&uri)[..], &server.options(SECRET_KEY)].concat();
     let mut cluster = Cluster::start(&options, 1);
     let out = cluster.folder.path().join("sums");
-    let args = ["--count", "3000", "--rate", "1000", "--output", out.to_str().unwrap()];
-    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    let job = cluster.sum(Numbers { count: 3_000, rate: 1_000, keys: 10 }, &out, 1);
     cluster.await_state(&job, "RUNNING", SOON);
     let mut killed = cluster.jobmanager.take().unwrap();
     killed.kill();
@@ -182,13 +160,7 @@ fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
 async fn an_output_file_appears_when_it_is_published_and_once() {
     use storage::output::{self, Published};
     let server = S3Server::start();
-    let settings = S3Settings {
-        endpoint: Some(server.endpoint.clone()),
-        region: Some("us-east-1".to_owned()),
-        access_key: Some(ACCESS_KEY.to_owned()),
-        secret_key: Some(SECRET_KEY.to_owned()),
-        path_style_access: true,
-    };
+    let settings = server.settings(SECRET_KEY);
     let folder = output::open(&format!("s3://{BUCKET}/out"), &settings).unwrap();
     let raw = client(&server.endpoint, SECRET_KEY);
     let path = Path::from("out/part-0");

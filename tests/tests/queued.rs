@@ -1,23 +1,16 @@
 //! Jobs that wait for slots beside each other: whatever goes wrong, they get on one after the other.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
-use common::{Cluster, SOON, bin, eventually, output_lines, request};
+use common::{Cluster, Numbers, SOON, eventually, ha, output_lines};
 use nix::sys::signal::Signal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Number of records of a job; it emits a thousand in a second.
-const COUNT: u64 = 3_000;
+/// The numbers of a job, which takes three seconds.
+const NUMBERS: Numbers = Numbers { count: 3_000, rate: 1_000, keys: 1 };
 /// More than half of three TaskManagers' slots, and more than one's.
 const WIDE: i64 = 8;
 const SLOTS: (&str, &str) = ("taskmanager.numberOfTaskSlots", "4");
@@ -25,10 +18,7 @@ const SLOTS: (&str, &str) = ("taskmanager.numberOfTaskSlots", "4");
 /// A job that needs two of three TaskManagers; its result will be in a file of that name.
 fn submit(cluster: &Cluster, name: &str) -> (String, PathBuf) {
     let out = cluster.folder.path().join(name);
-    let count = COUNT.to_string();
-    let args =
-        ["--count", &count, "--rate", "1000", "--keys", "1", "--output", out.to_str().unwrap()];
-    (cluster.submit(&bin("sequence_sum"), &request(&args, WIDE)), out)
+    (cluster.sum(NUMBERS, &out, WIDE), out)
 }
 
 /// Returns the number of a job's tasks that wait for slots.
@@ -49,10 +39,6 @@ fn free_slots(cluster: &Cluster) -> Option<u32> {
     Some(cluster.block_on(cluster.client().overview()).ok()?.slots_available)
 }
 
-fn assert_exact(out: &Path) {
-    assert_eq!(output_lines(out), [format!("0\t{COUNT}\t{}", (0..COUNT).sum::<u64>())]);
-}
-
 #[test]
 fn jobs_that_a_killed_taskmanager_leaves_with_a_part_each_both_finish() {
     let cluster = Cluster::start(&[SLOTS], 3);
@@ -65,7 +51,7 @@ fn jobs_that_a_killed_taskmanager_leaves_with_a_part_each_both_finish() {
     cluster.taskmanagers[place].signal(Signal::SIGKILL);
     for (job, out) in [first, second] {
         cluster.await_state(&job, "FINISHED", SOON);
-        assert_exact(&out);
+        assert_eq!(output_lines(&out), NUMBERS.sums());
     }
 }
 
@@ -73,28 +59,26 @@ fn jobs_that_a_killed_taskmanager_leaves_with_a_part_each_both_finish() {
 fn jobs_in_the_queue_of_a_killed_jobmanager_all_finish() {
     let storage = tempfile::tempdir().unwrap();
     let uri = format!("file://{}", storage.path().display());
-    let ha = [("high-availability.type", "filesystem"), ("high-availability.storageDir", &uri)];
-    let mut cluster = Cluster::start(&[SLOTS, ha[0], ha[1]], 3);
+    let mut cluster = Cluster::start(&[&[SLOTS], &ha(&uri)[..]].concat(), 3);
     let jobs: Vec<_> = (0..5).map(|n| submit(&cluster, &format!("job-{n}"))).collect();
     await_slots(&cluster, &jobs[0].0);
     cluster.jobmanager.as_mut().unwrap().kill();
     cluster.start_jobmanager();
     for (job, out) in jobs {
         cluster.await_state(&job, "FINISHED", SOON);
-        assert_exact(&out);
+        assert_eq!(output_lines(&out), NUMBERS.sums());
     }
 }
 
 #[test]
 fn a_job_that_is_too_large_keeps_no_other_waiting() {
     let cluster = Cluster::start(&[SLOTS], 2);
-    let (count, out) = (COUNT.to_string(), cluster.folder.path().join("large"));
-    let args = ["--count", &count, "--rate", "1000", "--output", out.to_str().unwrap()];
-    let large = cluster.submit(&bin("sequence_sum"), &request(&args, WIDE + 1));
+    let out = cluster.folder.path().join("large");
+    let large = cluster.sum(Numbers { keys: 10, ..NUMBERS }, &out, WIDE + 1);
     eventually(SOON, "it has all there is", || (free_slots(&cluster)? == 0).then_some(()));
     let (job, out) = submit(&cluster, "small");
     cluster.await_state(&job, "FINISHED", SOON);
-    assert_exact(&out);
+    assert_eq!(output_lines(&out), NUMBERS.sums());
     // Nine subtasks of each operator, and the committer of the file sink, which has one.
     let details = cluster.block_on(cluster.client().job(&large)).unwrap();
     let tasks: u32 = details.vertices.iter().flat_map(|vertex| vertex.tasks.values()).sum();
@@ -109,6 +93,6 @@ fn jobs_wait_for_each_other_long_after_the_cluster_has_started() {
     let jobs: Vec<_> = (0..3).map(|n| submit(&cluster, &format!("job-{n}"))).collect();
     for (job, out) in jobs {
         cluster.await_state(&job, "FINISHED", SOON);
-        assert_exact(&out);
+        assert_eq!(output_lines(&out), NUMBERS.sums());
     }
 }

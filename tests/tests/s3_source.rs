@@ -1,38 +1,30 @@
 //! Text in an S3 server as a source's input: splits, folders, what is refused, and a cluster whose own options name the server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 mod common;
 #[path = "common/s3.rs"]
 mod s3;
 
-use common::{Cluster, SOON, bin, output_lines, request};
+use common::{Cluster, SOON, output_lines};
+use flott::prelude::{NoWatermarks, SourceTimestamps};
 use flott::{sources::FileSource, testing};
-use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
-use storage::{files, objects::S3Settings};
+use s3::{BUCKET, S3Server, SECRET_KEY};
+use storage::files;
 
 type Test = testing::SourceHarness<FileSource<Vec<u8>>>;
+type Configured =
+    testing::SourceHarnessBuilder<FileSource<Vec<u8>>, SourceTimestamps, NoWatermarks>;
 
-/// Opens a source of lines as a job does whose options name the server.
-fn open_with(server: &S3Server, source: FileSource<Vec<u8>>, secret: &str) -> Result<Test, String> {
-    let test = testing::source(source)
-        .option("s3.endpoint", &server.endpoint)
-        .option("s3.region", "us-east-1")
-        .option("s3.access-key", ACCESS_KEY)
-        .option("s3.secret-key", secret)
-        .option("s3.path.style.access", "true");
-    test.open().map_err(|error| error.to_string())
+/// A source of lines in a job whose options name the server.
+fn configured(server: &S3Server, source: FileSource<Vec<u8>>, secret: &str) -> Configured {
+    let options = server.options(secret).into_iter();
+    options.fold(testing::source(source), |test, (key, value)| test.option(key, value))
 }
 
 fn open(server: &S3Server, source: FileSource<Vec<u8>>) -> Test {
-    open_with(server, source, SECRET_KEY).unwrap()
+    configured(server, source, SECRET_KEY).open().unwrap()
 }
 
 fn read(server: &S3Server, source: FileSource<Vec<u8>>) -> Vec<String> {
@@ -110,14 +102,8 @@ async fn a_listing_has_more_than_one_page() {
     for i in 0..2_100 {
         server.put(&format!("in/{i:05}"), "x");
     }
-    let settings = S3Settings {
-        endpoint: Some(server.endpoint.clone()),
-        region: Some("us-east-1".to_owned()),
-        access_key: Some(ACCESS_KEY.to_owned()),
-        secret_key: Some(SECRET_KEY.to_owned()),
-        path_style_access: true,
-    };
-    let found = files::open(&uri("/in"), &settings).unwrap().list(&uri("/in")).await.unwrap();
+    let files = files::open(&uri("/in"), &server.settings(SECRET_KEY)).unwrap();
+    let found = files.list(&uri("/in")).await.unwrap();
     assert_eq!(found.len(), 2_100);
     assert!(found.is_sorted() && found[2_099] == (uri("/in/02099"), 1), "{:?}", found.last());
 }
@@ -136,12 +122,8 @@ fn a_source_goes_on_from_a_snapshot_in_the_middle_of_an_object() {
     }
     let snapshot = test.snapshot().unwrap();
     drop(test);
-    let restored = testing::source(source())
-        .option("s3.endpoint", &server.endpoint)
-        .option("s3.region", "us-east-1")
-        .option("s3.access-key", ACCESS_KEY)
-        .option("s3.secret-key", SECRET_KEY);
-    let mut restored = restored.restore(snapshot).open().unwrap();
+    let restored = configured(&server, source(), SECRET_KEY).restore(snapshot);
+    let mut restored = restored.open().unwrap();
     restored.run().unwrap();
     let rest = restored.output();
     assert!(read.len() < lines.len(), "{}", read.len());
@@ -155,7 +137,8 @@ fn an_input_that_cannot_be_read_is_refused_with_what_where_and_what_to_do() {
     let server = S3Server::start();
     server.put("in/a", "1\n2\n");
     let refused = |path: &str, secret: &str| {
-        open_with(&server, FileSource::lines(path), secret).err().unwrap()
+        let test = configured(&server, FileSource::lines(path), secret);
+        test.open().err().unwrap().to_string()
     };
     for path in [uri("/absent"), uri("/absent/"), uri("/i"), uri("/in/a/b")] {
         let error = refused(&path, SECRET_KEY);
@@ -209,21 +192,11 @@ fn a_job_reads_a_folder_of_the_server_that_its_cluster_is_configured_for() {
     let server = S3Server::start();
     server.put("in/a", "to be or\n");
     server.put("in/b", "not to be\n");
-    let options = [
-        ("s3.endpoint", &*server.endpoint),
-        ("s3.region", "us-east-1"),
-        ("s3.access-key", ACCESS_KEY),
-        ("s3.secret-key", SECRET_KEY),
-        ("s3.path.style.access", "true"),
-    ];
-    let cluster = Cluster::start(&options, 1);
+    let cluster = Cluster::start(&server.options(SECRET_KEY), 1);
     let out = cluster.folder.path().join("counts");
-    let args = ["--input", &uri("/in"), "--output", out.to_str().unwrap()];
-    let job = cluster.submit(&bin("word_count"), &request(&args, 1));
+    let job = cluster.count_words(&uri("/in"), &out, "1");
     cluster.await_state(&job, "FINISHED", SOON);
-    let mut counts = output_lines(&out);
-    counts.sort();
-    assert_eq!(counts, ["be\t2", "not\t1", "or\t1", "to\t2"]);
+    assert_eq!(output_lines(&out), ["be\t2", "not\t1", "or\t1", "to\t2"]);
     let log = cluster.jobmanager.as_ref().unwrap().log();
     assert!(!log.contains(SECRET_KEY), "{log}");
 }

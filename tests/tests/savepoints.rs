@@ -1,19 +1,12 @@
 //! Jobs are stopped with savepoints and started from them, by the commands that a user types.
 
-#![allow(clippy::indexing_slicing, reason = "functions of tests")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
 use common::visits::{committed, write_visits};
-use common::{Cluster, bin, eventually, request};
+use common::{Cluster, bin, eventually, program, request, succeeded};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
@@ -65,17 +58,18 @@ impl World {
     /// Starts `visits` from a savepoint with another parallelism; returns the job's id.
     fn restart(&self, savepoint: &str, parallelism: &str, more: &[&str]) -> String {
         let (input, out) = (self.below("in"), self.below("out"));
-        let (program, from) = (bin("visits"), ["run", "-d", "-s", savepoint, "-p", parallelism]);
+        let (program, from) =
+            (program("visits"), ["run", "-d", "-s", savepoint, "-p", parallelism]);
         let args = ["--input", input.to_str().unwrap(), "--output", out.to_str().unwrap()];
-        let last = [&[program.to_str().unwrap()], &args[..], &work()].concat();
+        let last = [&[&*program], &args[..], &work()].concat();
         let run = self.cluster.flott(&[&from[..], more].concat(), &last);
-        text(&run).trim().rsplit(' ').next().unwrap().to_owned()
+        text(run).trim().rsplit(' ').next().unwrap().to_owned()
     }
 
     /// Stops a job; returns the path of its savepoint.
     fn stop(&self, job: &str) -> String {
         let stopped = self.cluster.flott(&["stop", "--output", "json"], &[job]);
-        let answer: serde_json::Value = serde_json::from_str(&text(&stopped)).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&text(stopped)).unwrap();
         answer["savepoint"].as_str().unwrap().to_owned()
     }
 
@@ -94,9 +88,8 @@ fn work() -> [&'static str; 2] {
 }
 
 /// Returns what a command has printed.
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).unwrap()
+fn text(output: Output) -> String {
+    String::from_utf8(succeeded(output).stdout).unwrap()
 }
 
 #[test]
@@ -124,12 +117,10 @@ fn a_claimed_savepoint_is_deleted_and_another_is_needed_no_more_after_the_first_
     let savepoint = world.stop(&job);
     let job = world.restart(&savepoint, "2", &[]);
     world.await_checkpoints(&job, 1);
-    text(&world.cluster.flott(&["savepoint", "dispose"], &[&savepoint]));
+    text(world.cluster.flott(&["savepoint", "dispose"], &[&savepoint]));
     let (mut cluster, folder, expected) = (world.cluster, world.folder, world.expected);
     let place = cluster.place_of_taskmanager(&job);
-    cluster.taskmanagers[place].kill();
-    cluster.taskmanagers.remove(place);
-    cluster.start_taskmanager(&[]);
+    cluster.replace_taskmanager(place);
     cluster.await_state(&job, "FINISHED", WITHIN);
     assert_eq!(committed(&folder.path().join("out")), expected);
 }
@@ -138,9 +129,9 @@ fn a_claimed_savepoint_is_deleted_and_another_is_needed_no_more_after_the_first_
 fn a_program_that_does_not_fit_a_savepoint_is_refused_with_its_operators() {
     let world = World::start();
     let savepoint = world.stop(&world.submit());
-    let run = |program: &str, options: &[&str], args: &[&str]| {
-        let program = bin(program);
-        let last = [&[program.to_str().unwrap()], args].concat();
+    let run = |name: &str, options: &[&str], args: &[&str]| {
+        let program = program(name);
+        let last = [&[&*program], args].concat();
         let run = world.cluster.flott(&[&["run", "-d", "-s"], options].concat(), &last);
         (run.status.code(), String::from_utf8(run.stderr).unwrap())
     };

@@ -1,20 +1,14 @@
 //! A session of one JobManager and three TaskManagers: the command line and plain REST, attached and
 //! detached, two programs at once, any order of starts, too few slots, application mode.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
+#![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]
 
 mod common;
 
 use common::{
-    Cluster, Process, SOON, bin, eventually, expected_counts, free_port, output_lines,
-    repository_text, request,
+    Cluster, ENDLESS, Numbers, Process, SOON, bin, eventually, expected_counts, free_port, ha,
+    output_lines, program, repository_text, request, run, runs, sorted_lines, succeeded,
 };
 use gateways::TraceContext;
 use platform::testing::Authority;
@@ -25,31 +19,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-fn lines(bytes: &[u8]) -> Vec<String> {
-    let mut lines: Vec<String> =
-        String::from_utf8(bytes.to_vec()).unwrap().lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
 #[test]
 fn an_attached_run_prints_what_the_embedded_one_prints() {
     let cluster = Cluster::start(&[], 3);
     let text = repository_text();
-    let program = bin("word_count");
-    let run = cluster.flott(
-        &["run", "-p", "3"],
-        &[program.to_str().unwrap(), "--input", text.to_str().unwrap(), "--parallelism", "3"],
-    );
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let embedded = Command::new(&program)
-        .args(["--input", text.to_str().unwrap(), "--parallelism", "2"])
-        .env_remove("FLOTT_CONF_DIR")
-        .output()
-        .unwrap();
-    assert!(embedded.status.success(), "{}", String::from_utf8_lossy(&embedded.stderr));
-    assert_eq!(lines(&run.stdout), expected_counts(&text));
-    assert_eq!(lines(&embedded.stdout), lines(&run.stdout));
+    let (program, text_arg) = (program("word_count"), text.to_str().unwrap());
+    let last = [&*program, "--input", text_arg, "--parallelism", "3"];
+    let attached = succeeded(cluster.flott(&["run", "-p", "3"], &last));
+    let embedded = succeeded(run("word_count", ["--input", text_arg, "--parallelism", "2"]));
+    assert_eq!(sorted_lines(&attached.stdout), expected_counts(&text));
+    assert_eq!(sorted_lines(&embedded.stdout), sorted_lines(&attached.stdout));
 }
 
 #[test]
@@ -57,19 +36,10 @@ fn a_detached_run_goes_on_by_itself_and_is_listed() {
     let cluster = Cluster::start(&[], 3);
     let text = repository_text();
     let out = cluster.folder.path().join("counts");
-    let run = cluster.flott(
-        &["run", "-d", "--output", "json"],
-        &[
-            bin("word_count").to_str().unwrap(),
-            "--input",
-            text.to_str().unwrap(),
-            "--output",
-            out.to_str().unwrap(),
-            "--parallelism",
-            "2",
-        ],
-    );
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let (input, output) = (text.to_str().unwrap(), out.to_str().unwrap());
+    let program = program("word_count");
+    let last = [&*program, "--input", input, "--output", output, "--parallelism", "2"];
+    let run = succeeded(cluster.flott(&["run", "-d", "--output", "json"], &last));
     let submitted: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let job = submitted["jobid"].as_str().unwrap();
     cluster.await_state(job, "FINISHED", SOON);
@@ -84,8 +54,7 @@ fn a_detached_run_goes_on_by_itself_and_is_listed() {
 fn logs_of_every_process_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(&[("log.dir", folder.path().to_str().unwrap())], 2);
-    let list = cluster.flott(&["logs", "--output", "json"], &[]);
-    assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+    let list = succeeded(cluster.flott(&["logs", "--output", "json"], &[]));
     let files: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout).unwrap();
     let mut processes: Vec<&str> = files.iter().filter_map(|f| f["process"].as_str()).collect();
     processes.dedup();
@@ -111,8 +80,7 @@ fn curl_alone_is_enough() {
     let base = format!("http://127.0.0.1:{}", cluster.rest_port);
     let curl = |args: &[&str]| -> serde_json::Value {
         let out = Command::new("curl").arg("-sS").args(args).output().unwrap();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        serde_json::from_slice(&out.stdout).unwrap()
+        serde_json::from_slice(&succeeded(out).stdout).unwrap()
     };
     let text = repository_text();
     let out = cluster.folder.path().join("counts");
@@ -143,14 +111,8 @@ fn two_programs_share_one_session() {
     let text = repository_text();
     let (first, second) =
         (cluster.folder.path().join("counts"), cluster.folder.path().join("sums"));
-    let words = cluster.submit(
-        &bin("word_count"),
-        &request(&["--input", text.to_str().unwrap(), "--output", first.to_str().unwrap()], 1),
-    );
-    let sums = cluster.submit(
-        &bin("sequence_sum"),
-        &request(&["--count", "2000", "--rate", "1000", "--output", second.to_str().unwrap()], 1),
-    );
+    let words = cluster.count_words(text.to_str().unwrap(), &first, "1");
+    let sums = cluster.sum(Numbers { count: 2_000, rate: 1_000, keys: 10 }, &second, 1);
     cluster.await_state(&words, "FINISHED", SOON);
     cluster.await_state(&sums, "FINISHED", SOON);
     assert_eq!(output_lines(&first), expected_counts(&text));
@@ -180,16 +142,8 @@ fn taskmanagers_may_come_first() {
 fn a_job_that_needs_more_slots_than_there_are_says_so() {
     let cluster = Cluster::start(&[("resourcemanager.standalone.start-up-time", "1 s")], 2);
     let text = repository_text();
-    let run = cluster.flott(
-        &["run"],
-        &[
-            bin("word_count").to_str().unwrap(),
-            "--input",
-            text.to_str().unwrap(),
-            "--parallelism",
-            "8",
-        ],
-    );
+    let last = [&*program("word_count"), "--input", text.to_str().unwrap(), "--parallelism", "8"];
+    let run = cluster.flott(&["run"], &last);
     assert_eq!(run.status.code(), Some(3));
     let why = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(why.contains("needs 8 slots") && why.contains("2 registered"), "{why}");
@@ -200,33 +154,16 @@ fn an_application_runs_its_own_program_and_ends() {
     let mut cluster = Cluster::new(&[]);
     let text = repository_text();
     let out = cluster.folder.path().join("counts");
-    let program = bin("word_count");
-    let ready = cluster.start_jobmanager_with(
-        &bin("flott"),
-        &[
-            "jobmanager",
-            "--mode",
-            "application",
-            "--output",
-            "json",
-            "--program",
-            program.to_str().unwrap(),
-        ],
-        &[
-            "--",
-            "--input",
-            text.to_str().unwrap(),
-            "--output",
-            out.to_str().unwrap(),
-            "--parallelism",
-            "2",
-        ],
-    );
+    let program = program("word_count");
+    let (input, output) = (text.to_str().unwrap(), out.to_str().unwrap());
+    let first = ["jobmanager", "--mode", "application", "--output", "json", "--program", &*program];
+    let last = ["--", "--input", input, "--output", output, "--parallelism", "2"];
+    let ready = cluster.start_jobmanager_with(&bin("flott"), &first, &last);
     assert!(ready["rest"].as_str().unwrap().starts_with("http://"));
     let refused = cluster.block_on(cluster.client().jars()).unwrap_err();
     assert_eq!(refused.status(), Some(403), "{refused}");
     // One TaskManager is the program itself, the other one fetches it.
-    cluster.start_taskmanager(&["--program", program.to_str().unwrap()]);
+    cluster.start_taskmanager(&["--program", &program]);
     cluster.start_taskmanager(&[]);
     let mut jobmanager = cluster.jobmanager.take().unwrap();
     assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
@@ -254,7 +191,7 @@ fn scripts(cluster: &Cluster, workers: usize) -> impl Fn(&str, &[&str]) -> Strin
 }
 
 /// The processes that a role's pid file names.
-fn pids(cluster: &Cluster, daemon: &str) -> Vec<u32> {
+fn pids(cluster: &Cluster, daemon: &str) -> Vec<i32> {
     let file = cluster.folder.path().join(format!("pid/flott-test-{daemon}.pid"));
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(|pid| pid.parse().unwrap()).collect()
@@ -270,13 +207,6 @@ impl<F: Fn(&str, &[&str]) -> String> Drop for Stopping<F> {
     }
 }
 
-/// Returns true if there is a process with this id that has not ended. One that has ended is listed until its parent has asked for
-/// its exit code, which the scripts' processes leave to the system.
-fn runs(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
-}
-
 #[test]
 fn the_scripts_start_and_stop_a_cluster_of_the_real_binary() {
     let cluster = Cluster::new(&[("parallelism.default", "2")]);
@@ -289,9 +219,9 @@ fn the_scripts_start_and_stop_a_cluster_of_the_real_binary() {
     assert!(script("taskmanager.sh", &["start"]).contains("started taskmanager on "));
     cluster.await_taskmanagers(3);
     assert_eq!((pids(&cluster, "jobmanager").len(), pids(&cluster, "taskmanager").len()), (1, 3));
-    let (program, text) = (bin("word_count"), repository_text());
-    let words = ["run", program.to_str().unwrap(), "--input", text.to_str().unwrap()];
-    let counted = lines(script("flott", &words).as_bytes());
+    let text = repository_text();
+    let words = ["run", &*program("word_count"), "--input", text.to_str().unwrap()];
+    let counted = sorted_lines(script("flott", &words).as_bytes());
     assert!(expected_counts(&text).iter().all(|line| counted.contains(line)), "{counted:?}");
     assert!(script("flott", &["list", "-a"]).contains("FINISHED"));
     // A host logs the options of its cluster.
@@ -306,7 +236,7 @@ fn the_scripts_start_and_stop_a_cluster_of_the_real_binary() {
         host.contains("role: program host") && host.contains("option: parallelism.default = 2"),
         "{host}"
     );
-    let all: Vec<u32> =
+    let all: Vec<i32> =
         ["jobmanager", "taskmanager"].into_iter().flat_map(|role| pids(&cluster, role)).collect();
     script("taskmanager.sh", &["stop"]);
     assert_eq!(pids(&cluster, "taskmanager").len(), 2);
@@ -322,10 +252,8 @@ fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
     let folder = cluster.folder.path();
     // More than the job waits for: it may be over before the last one is up.
     let script = scripts(&cluster, 3);
-    let (program, text) = (bin("word_count"), repository_text());
-    let words =
-        ["run-application", program.to_str().unwrap(), "--", "--input", text.to_str().unwrap()];
-    script("flott", &words);
+    let (program, text) = (program("word_count"), repository_text());
+    script("flott", &["run-application", &program, "--", "--input", text.to_str().unwrap()]);
     let pids = |daemon: &str| folder.join(format!("pid/flott-test-{daemon}.pid"));
     eventually(SOON, "all processes end and take their pids out", || {
         let left = pids("standalone-job").exists() || pids("taskmanager").exists();
@@ -345,17 +273,10 @@ fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
 fn a_job_bound_to_its_client_is_cancelled_when_the_client_is_killed() {
     let mut cluster = Cluster::start(&[], 1);
     let out = cluster.folder.path().join("sums");
-    let words = [
-        "run",
-        "-sae",
-        "-D",
-        "client.heartbeat.timeout=1 s",
-        "-D",
-        "client.heartbeat.interval=200 ms",
-    ];
-    let mut command = cluster.command(&bin("flott"), &words);
-    command.arg(bin("sequence_sum"));
-    command.args(["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()]);
+    let mut command = cluster.command(&bin("flott"), &["run", "-sae"]);
+    command.args(["-D", "client.heartbeat.timeout=1 s"]);
+    command.args(["-D", "client.heartbeat.interval=200 ms"]);
+    command.arg(bin("sequence_sum")).args(ENDLESS.args(&out));
     let mut client = cluster.spawn("client", command);
     let list = || cluster.block_on(cluster.client().jobs_overview()).unwrap().jobs;
     let job = eventually(SOON, "the job runs", || {
@@ -372,28 +293,14 @@ fn a_job_bound_to_its_client_is_cancelled_when_the_client_is_killed() {
 fn no_value_of_an_option_is_an_argument_of_a_process() {
     const SECRET: &str = "correct horse battery staple";
     let cluster = Cluster::new(&[]);
-    let folder = cluster.folder.path();
-    let options: String =
-        cluster.options.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
-    std::fs::write(folder.join("flott.yaml"), options).unwrap();
-    std::fs::write(folder.join("workers"), "localhost\n".repeat(2)).unwrap();
-    let script = |name: &str, words: &[&str]| {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/bin");
-        let mut command = Command::new(scripts.join(name));
-        command.env("FLOTT_CONF_DIR", folder).env("FLOTT_BINARY", bin("flott"));
-        command.env("FLOTT_LOG_DIR", folder.join("log")).env("FLOTT_IDENT_STRING", "test");
-        command.args(words).output().unwrap()
-    };
-    let (program, out) = (bin("sequence_sum"), folder.join("sums"));
+    let script = scripts(&cluster, 2);
     let define = format!("program.password={SECRET}");
-    let words = ["run-application", "-D", &define, program.to_str().unwrap()];
-    let endless = ["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()];
-    let started = script("flott", &[&words[..], &endless].concat());
-    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let words = ["run-application", "-D", &define, &*program("sequence_sum")].map(str::to_owned);
+    let words = [&words[..], &ENDLESS.args(&cluster.folder.path().join("sums"))].concat();
+    script("flott", &words.iter().map(String::as_str).collect::<Vec<_>>());
     let mut seen = 0;
     for daemon in ["standalone-job", "taskmanager"] {
-        let pids = std::fs::read_to_string(folder.join(format!("pid/flott-test-{daemon}.pid")));
-        for pid in pids.unwrap().lines() {
+        for pid in pids(&cluster, daemon) {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
             let line = String::from_utf8_lossy(&line).into_owned();
             assert!(line.contains("--define-file\0-"), "{line}");
@@ -414,13 +321,9 @@ fn no_value_of_an_option_is_an_argument_of_a_process() {
 fn a_job_can_be_cancelled() {
     let cluster = Cluster::start(&[], 1);
     let out = cluster.folder.path().join("sums");
-    let job = cluster.submit(
-        &bin("sequence_sum"),
-        &request(&["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()], 1),
-    );
+    let job = cluster.sum(ENDLESS, &out, 1);
     cluster.await_state(&job, "RUNNING", SOON);
-    let cancel = cluster.flott(&["cancel"], &[&job]);
-    assert!(cancel.status.success(), "{}", String::from_utf8_lossy(&cancel.stderr));
+    succeeded(cluster.flott(&["cancel"], &[&job]));
     cluster.await_state(&job, "CANCELED", SOON);
     assert!(!out.exists(), "a cancelled job shows nothing");
     let again = cluster.flott(&["cancel"], &[&job]);
@@ -436,9 +339,7 @@ fn a_blocked_node_gets_no_job_until_it_is_unblocked() {
     let json = |args: &[&str]| -> serde_json::Value {
         let all: Vec<&str> =
             ["block-node", "--output", "json"].iter().chain(args).copied().collect();
-        let answer = cluster.flott(&all, &[]);
-        assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
-        serde_json::from_slice(&answer.stdout).unwrap()
+        serde_json::from_slice(&succeeded(cluster.flott(&all, &[])).stdout).unwrap()
     };
     let blocked = json(&["--for", "1h", "--cause", "disk", &node]);
     assert_eq!(blocked["nodes"][0]["taskmanagers"], 1);
@@ -501,18 +402,14 @@ fn await_copies(folder: &Path, count: usize) {
 fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
     let storage = tempfile::tempdir().unwrap();
     let uri = format!("file://{}", storage.path().display());
-    let ha = [("high-availability.type", "filesystem"), ("high-availability.storageDir", &*uri)];
-    let mut cluster = Cluster::start(&ha, 2);
+    let mut cluster = Cluster::start(&ha(&uri), 2);
     let text = repository_text();
-    let (count, endless) = (bin("word_count"), bin("sequence_sum"));
+    let (count, words) = (bin("word_count"), ["--input", text.to_str().unwrap()]);
     for _ in 0..2 {
-        let run =
-            cluster.flott(&["run"], &[count.to_str().unwrap(), "--input", text.to_str().unwrap()]);
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        succeeded(cluster.flott(&["run"], &[&[count.to_str().unwrap()], &words[..]].concat()));
         await_copies(storage.path(), 0);
     }
     // A program that stays uploaded stays available, and is not copied again for the next job.
-    let words = ["--input", text.to_str().unwrap()];
     let jar = cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
     let mut copies = Vec::new();
     for _ in 0..2 {
@@ -529,7 +426,7 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
     // A stopped process leaves what the jobs need that have not ended, and nothing else.
     cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
     let slow = request(&["--count", "100000000", "--rate", "100"], 1);
-    let job = cluster.submit(&endless, &slow);
+    let job = cluster.submit(&bin("sequence_sum"), &slow);
     let counted = cluster.submit(&count, &request(&words, 1));
     cluster.await_state(&counted, "FINISHED", SOON);
     cluster.await_state(&job, "RUNNING", SOON);
@@ -570,20 +467,7 @@ fn results_of_a_job_with_large_parallelism_are_exact() {
     let text = repository_text();
     for parallelism in ["1", "5", "12"] {
         let out = cluster.folder.path().join(format!("counts-{parallelism}"));
-        let job = cluster.submit(
-            &bin("word_count"),
-            &request(
-                &[
-                    "--input",
-                    text.to_str().unwrap(),
-                    "--output",
-                    out.to_str().unwrap(),
-                    "--parallelism",
-                    parallelism,
-                ],
-                1,
-            ),
-        );
+        let job = cluster.count_words(text.to_str().unwrap(), &out, parallelism);
         cluster.await_state(&job, "FINISHED", SOON);
         assert_eq!(output_lines(&out), expected_counts(&text), "parallelism {parallelism}");
     }
@@ -616,15 +500,11 @@ fn with_internal_tls_jobs_run_and_data_ports_answer_nothing_but_tls() {
     cluster.await_taskmanagers(2);
     let text = repository_text();
     let out = cluster.folder.path().join("counts");
-    let (text_arg, out_arg) = (text.to_str().unwrap(), out.to_str().unwrap());
-    let args = ["--input", text_arg, "--output", out_arg, "--parallelism", "2"];
-    let job = cluster.submit(&bin("word_count"), &request(&args, 1));
+    let job = cluster.count_words(text.to_str().unwrap(), &out, "2");
     cluster.await_state(&job, "FINISHED", SOON);
     assert_eq!(output_lines(&out), expected_counts(&text));
 
-    let sums = cluster.folder.path().join("sums");
-    let args = ["--count", "100000000", "--rate", "100", "--output", sums.to_str().unwrap()];
-    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 2));
+    let job = cluster.sum(ENDLESS, &cluster.folder.path().join("sums"), 2);
     cluster.await_state(&job, "RUNNING", SOON);
     let mut stream = eventually(SOON, "a program host listens", || {
         ports.iter().find_map(|port| std::net::TcpStream::connect(("localhost", *port)).ok())
@@ -635,8 +515,7 @@ fn with_internal_tls_jobs_run_and_data_ports_answer_nothing_but_tls() {
     let mut answer = [0; 3];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [0x15, 3, 3], "an alert of TLS");
-    let cancel = cluster.flott(&["cancel"], &[&job]);
-    assert!(cancel.status.success(), "{}", String::from_utf8_lossy(&cancel.stderr));
+    succeeded(cluster.flott(&["cancel"], &[&job]));
 }
 
 #[test]
@@ -741,8 +620,7 @@ fn a_burst_of_short_jobs_leaves_the_logs_of_a_few() {
         (kept.len() == 2 && kept.values().all(|jobs| *jobs == LASTING)).then_some(())
     });
     for job in &lasting {
-        let cancel = cluster.flott(&["cancel"], &[job]);
-        assert!(cancel.status.success(), "{}", String::from_utf8_lossy(&cancel.stderr));
+        succeeded(cluster.flott(&["cancel"], &[job]));
     }
     eventually(SOON, "the lasting jobs are cancelled", || states(&lasting, "CANCELED"));
     let jobs = run("sequence_sum", &["--count", "100", "--keys", "7"], 60);

@@ -49,9 +49,7 @@ impl Side {
                 checkpoints.path().display()
             ));
         }
-        let mut cluster = Cluster::prepare(&options)?;
-        cluster.start_jobmanager().await?;
-        cluster.start_taskmanager().await?;
+        let cluster = Cluster::start(&options, 1).await?;
         let jar = cluster.rest.upload(&binaries()?.join("throughput_jobs"), |_| {}).await?;
         let jar = jar.jar_id().to_owned();
         Ok(Self { cluster, jar, _checkpoints: checkpoints })

@@ -5,9 +5,10 @@
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use benches::Report;
 use benches::cluster::{Cluster, binaries, millis, wait_a_moment};
+use benches::continuous::until_running;
 use rest::messages::JarRequest;
 use tokio::time::Instant;
 
@@ -27,11 +28,8 @@ async fn main() -> Result<()> {
 
 async fn measure(parallelism: i64, workers: i64) -> Result<Vec<f64>> {
     let slots = (parallelism + workers - 1) / workers;
-    let mut cluster = Cluster::prepare(&format!("taskmanager.numberOfTaskSlots: {slots}\n"))?;
-    cluster.start_jobmanager().await?;
-    for _ in 0..workers {
-        cluster.start_taskmanager().await?;
-    }
+    let options = format!("taskmanager.numberOfTaskSlots: {slots}\n");
+    let cluster = Cluster::start(&options, usize::try_from(workers)?).await?;
     let program = binaries()?.join("trivial");
     let jar = cluster.rest.upload(&program, |_| {}).await?.jar_id().to_owned();
     let mut runs = Vec::new();
@@ -50,28 +48,13 @@ async fn run_once(cluster: &Cluster, jar: &str, parallelism: i64) -> Result<f64>
     let request = JarRequest { parallelism: Some(parallelism), ..JarRequest::default() };
     let began = Instant::now();
     let job = cluster.rest.run(jar, &request).await?.jobid;
-    loop {
-        let overview = cluster.rest.jobs_overview().await?;
-        let Some(line) = overview.jobs.iter().find(|j| j.jid == job) else {
-            bail!("job {job} is not listed");
-        };
-        let count = |state: &str| line.tasks.get(state).copied().unwrap_or(0);
-        if line.state == "FAILED" {
-            bail!("job {job} failed");
-        }
-        if i64::from(count("running")) == 2 * parallelism {
-            break;
-        }
-        wait_a_moment(began, "the running of all tasks")?;
-    }
+    until_running(&cluster.rest, &job, u32::try_from(2 * parallelism)?).await?;
     let took = millis(began);
     cluster.rest.cancel(&job).await?;
     let ended = Instant::now();
     while cluster.rest.job_status(&job).await?.status != "CANCELED" {
         wait_a_moment(ended, "the end of the job")?;
     }
-    while cluster.program_hosts()? > 0 {
-        wait_a_moment(ended, "the end of the job's processes")?;
-    }
+    cluster.until_no_hosts()?;
     Ok(took)
 }

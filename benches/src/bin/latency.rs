@@ -49,11 +49,10 @@ struct Cli {
 async fn main() -> Result<()> {
     let cli = Cli::parse();
     let report = Report::new("latency");
-    let mut cluster = Cluster::prepare(&format!(
+    let options = format!(
         "taskmanager.numberOfTaskSlots: {PARALLELISM}\nexecution.checkpointing.interval: 1 s\n"
-    ))?;
-    cluster.start_jobmanager().await?;
-    cluster.start_taskmanager().await?;
+    );
+    let cluster = Cluster::start(&options, 1).await?;
     let rate = match cli.rate {
         Some(rate) => rate,
         None => {

@@ -11,7 +11,7 @@ use gateways::{
     Answer, Ask, ListenOptions, MAILBOX_CAPACITY, Never, Remote, RpcOptions, RpcService, gateway,
 };
 use model::ProcessSession;
-use platform::{Lane, Platform};
+use platform::{Lane, Platform, PortSpec};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -102,7 +102,7 @@ fn options(listen: bool) -> RpcOptions {
     let listen = listen.then(|| ListenOptions {
         bind_host: "127.0.0.1".into(),
         advertised_host: "127.0.0.1".into(),
-        ports: "0".parse().unwrap_or_default(),
+        ports: PortSpec::any(),
     });
     RpcOptions { listen, ..RpcOptions::in_process() }
 }

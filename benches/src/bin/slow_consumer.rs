@@ -45,15 +45,12 @@ async fn run(
     task_managers: i64,
     bounded: bool,
 ) -> Result<()> {
-    let mut cluster = Cluster::prepare(&format!(
+    let options = format!(
         "taskmanager.numberOfTaskSlots: {}\nexecution.checkpointing.interval: 1 s\n\
          taskmanager.network.memory.buffer-debloat.enabled: {bounded}\n",
         PRODUCERS / task_managers
-    ))?;
-    cluster.start_jobmanager().await?;
-    for _ in 0..task_managers {
-        cluster.start_taskmanager().await?;
-    }
+    );
+    let cluster = Cluster::start(&options, usize::try_from(task_managers)?).await?;
     let args = vec![cli.micros.to_string()];
     let job = continuous::start(&cluster, "slow", PRODUCERS, PRODUCERS as u32 + 1, args).await?;
     tokio::time::sleep(Duration::from_secs(cli.seconds)).await;

@@ -6,8 +6,9 @@
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use benches::cluster::{Cluster, binaries, millis};
+use benches::throughput::ours::until_finished;
 use benches::{Report, children_of, descriptors_of, median, rss_mib, threads_of};
 use clap::Parser;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -21,10 +22,6 @@ use tokio::time::Instant;
 const OPTIONS: &str =
     "taskmanager.numberOfTaskSlots: 4\njobstore.max-capacity: 100\nlog.jobs.max: 20\n";
 const TASK_MANAGERS: usize = 2;
-/// Pause between two checks whether a job has ended.
-const POLL: Duration = Duration::from_millis(20);
-/// Maximum duration of one job.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Parser)]
 struct Cli {
@@ -46,11 +43,7 @@ struct Cli {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let cli = Cli::parse();
-    let mut cluster = Cluster::prepare(OPTIONS)?;
-    cluster.start_jobmanager().await?;
-    for _ in 0..TASK_MANAGERS {
-        cluster.start_taskmanager().await?;
-    }
+    let cluster = Cluster::start(OPTIONS, TASK_MANAGERS).await?;
     let results = TempDir::new()?;
     let program = binaries()?.join("sequence_sum");
     let jar = cluster.rest.upload(&program, |_| {}).await?.jar_id().to_owned();
@@ -92,15 +85,8 @@ async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f
     let began = Instant::now();
     let job = cluster.rest.run(jar, &request).await?.jobid;
     let took = millis(began);
-    loop {
-        let status = cluster.rest.job_status(&job).await.with_context(|| format!("job {n}"))?;
-        match status.status.as_str() {
-            "FINISHED" => return Ok(took),
-            "FAILED" | "CANCELED" => bail!("job {n} ({job}) is {}", status.status),
-            _ if began.elapsed() > PATIENCE => bail!("job {n} ({job}) does not end"),
-            _ => tokio::time::sleep(POLL).await,
-        }
-    }
+    until_finished(&cluster.rest, &job).await.with_context(|| format!("job {n}"))?;
+    Ok(took)
 }
 
 /// The measured values and their units, by metric.

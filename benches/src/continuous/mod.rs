@@ -6,8 +6,9 @@ pub mod jobs;
 pub mod state;
 
 use crate::cluster::{Cluster, binaries, wait_a_moment};
+use crate::throughput::ours::request_of;
 use anyhow::{Result, bail};
-use rest::{client::RestClient, messages::JarRequest};
+use rest::client::RestClient;
 use std::{
     fs, io,
     path::Path,
@@ -69,12 +70,7 @@ pub async fn start(
 ) -> Result<String> {
     let program = binaries()?.join(PROGRAM);
     let jar = cluster.rest.upload(&program, |_| {}).await?.jar_id().to_owned();
-    let request = JarRequest {
-        entry_class: Some(job.to_owned()),
-        program_args_list: Some(args),
-        parallelism: Some(parallelism),
-        ..JarRequest::default()
-    };
+    let request = request_of(job, args, parallelism);
     let id = cluster.rest.run(&jar, &request).await?.jobid;
     until_running(&cluster.rest, &id, tasks).await?;
     Ok(id)
@@ -114,9 +110,5 @@ pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
 /// When the job cannot be cancelled, or its processes are not gone within 60 s.
 pub async fn cancel(cluster: &Cluster, job: &str) -> Result<()> {
     cluster.rest.cancel(job).await?;
-    let began = Instant::now();
-    while cluster.program_hosts()? > 0 {
-        wait_a_moment(began, "the end of the job's processes")?;
-    }
-    Ok(())
+    cluster.until_no_hosts()
 }

@@ -91,11 +91,7 @@ impl StateJob {
         let args = vec![marks.path().display().to_string()];
         let (side, job) = match flink {
             None => {
-                let mut cluster = Cluster::prepare(&options)?;
-                cluster.start_jobmanager().await?;
-                for _ in 0..taskmanagers {
-                    cluster.start_taskmanager().await?;
-                }
+                let cluster = Cluster::start(&options, taskmanagers).await?;
                 let job = start(&cluster, "state", PARALLELISM, TASKS, args).await?;
                 (Side::Ours(cluster), job)
             }

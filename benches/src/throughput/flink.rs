@@ -5,14 +5,13 @@
 //! class loader for each job the compiled code would be thrown away after every run.
 
 use super::measure::{Run, Span};
-use super::ours::run_to_end;
+use super::ours::{request_of, run_to_end};
 use super::{Checksum, Place, Workload};
 use crate::cluster::{free_port, wait_a_moment};
 use crate::yarn::flink::{LOGGING, opened};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use rest::client::{ClientTimeouts, RestClient};
-use rest::messages::JarRequest;
 use serde::Deserialize;
 use std::{
     fs::{self, File},
@@ -210,12 +209,7 @@ impl Flink {
     /// # Errors
     /// When the endpoint refuses the job or does not answer.
     pub async fn submit(&self, class: &str, parallelism: i64, args: Vec<String>) -> Result<String> {
-        let request = JarRequest {
-            entry_class: Some(class.to_owned()),
-            program_args_list: Some(args),
-            parallelism: Some(parallelism),
-            ..JarRequest::default()
-        };
+        let request = request_of(class, args, parallelism);
         Ok(self.rest.run(&self.jar, &request).await?.jobid)
     }
 
@@ -246,12 +240,7 @@ impl Flink {
         fs::create_dir_all(&output)?;
         let args =
             vec![workload.name.to_owned(), records.to_string(), output.display().to_string()];
-        let request = JarRequest {
-            entry_class: Some(PEER.to_owned()),
-            program_args_list: Some(args),
-            parallelism: Some(workload.parallelism.into()),
-            ..JarRequest::default()
-        };
+        let request = request_of(PEER, args, workload.parallelism.into());
         let span = Span::begin(self.taskmanagers.iter().map(Child::id).collect())?;
         run_to_end(&self.rest, &self.jar, &request).await?;
         let wall_s = span.seconds();

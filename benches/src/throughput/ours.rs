@@ -2,7 +2,7 @@
 
 use super::measure::{self, Run, Span};
 use super::{Place, Workload};
-use crate::cluster::{Cluster, binaries, wait_a_moment};
+use crate::cluster::{Cluster, binaries};
 use anyhow::{Context, Result, bail};
 use rest::client::RestClient;
 use rest::messages::JarRequest;
@@ -29,11 +29,7 @@ impl Ours {
         if place == Place::OneProcess {
             return Ok(Self { cluster: None });
         }
-        let mut cluster = Cluster::prepare("taskmanager.numberOfTaskSlots: 1\n")?;
-        cluster.start_jobmanager().await?;
-        for _ in 0..2 {
-            cluster.start_taskmanager().await?;
-        }
+        let cluster = Cluster::start("taskmanager.numberOfTaskSlots: 1\n", 2).await?;
         let jar = cluster.rest.upload(&binaries()?.join(PROGRAM), |_| {}).await?;
         let jar = jar.jar_id().to_owned();
         Ok(Self { cluster: Some((cluster, jar)) })
@@ -68,24 +64,27 @@ pub async fn in_cluster(
     records: u64,
 ) -> Result<Run> {
     let output = cluster.folder().join("checksum");
-    let request = JarRequest {
-        entry_class: Some(workload.name.to_owned()),
-        program_args_list: Some(vec![records.to_string(), output.display().to_string()]),
-        parallelism: Some(workload.parallelism.into()),
-        ..JarRequest::default()
-    };
+    let args = vec![records.to_string(), output.display().to_string()];
+    let request = request_of(workload.name, args, workload.parallelism.into());
     let span = Span::begin(cluster.taskmanager_pids())?;
     run_to_end(&cluster.rest, jar, &request).await?;
     let wall_s = span.seconds();
-    let ended = Instant::now();
     // Only processes that were waited for count.
-    while cluster.program_hosts()? > 0 {
-        wait_a_moment(ended, "the end of the job's processes")?;
-    }
+    cluster.until_no_hosts()?;
     let text = fs::read_to_string(&output)
         .with_context(|| format!("the job has not written {}", output.display()))?;
     fs::remove_file(&output)?;
     span.end(wall_s, text.parse()?)
+}
+
+/// Makes the request to run a job of an uploaded program, by the job's name (Flink: by its class).
+pub fn request_of(entry: &str, args: Vec<String>, parallelism: i64) -> JarRequest {
+    JarRequest {
+        entry_class: Some(entry.to_owned()),
+        program_args_list: Some(args),
+        parallelism: Some(parallelism),
+        ..JarRequest::default()
+    }
 }
 
 /// Runs a job of an uploaded program by REST, of Flott or of Flink, and waits until it is FINISHED, asking every 20 ms. Its processes may
@@ -94,14 +93,22 @@ pub async fn in_cluster(
 /// # Errors
 /// When the job is refused, FAILED or CANCELED; or it runs for more than 600 s, or the endpoint does not answer, and then runs on.
 pub async fn run_to_end(rest: &RestClient, jar: &str, request: &JarRequest) -> Result<()> {
-    let began = Instant::now();
     let job = rest.run(jar, request).await?.jobid;
+    until_finished(rest, &job).await
+}
+
+/// Waits until a job is FINISHED, asking every 20 ms.
+///
+/// # Errors
+/// When the job is FAILED or CANCELED; or it runs for more than 600 s, or the endpoint does not answer, and then runs on.
+pub async fn until_finished(rest: &RestClient, job: &str) -> Result<()> {
+    let began = Instant::now();
     loop {
-        let status = rest.job_status(&job).await?.status;
+        let status = rest.job_status(job).await?.status;
         match status.as_str() {
             "FINISHED" => return Ok(()),
             "FAILED" | "CANCELED" => {
-                let why = rest.job_exceptions(&job).await.map(|why| format!("{why:?}"));
+                let why = rest.job_exceptions(job).await.map(|why| format!("{why:?}"));
                 bail!("job {job} is {status}: {}", why.unwrap_or_default())
             }
             _ if began.elapsed() > super::measure::PATIENCE => bail!("job {job} does not end"),

@@ -1,18 +1,19 @@
 //! Options of the JobManager process.
 
-use crate::{Ports, declare::options};
+use crate::declare::options;
 use model::MemorySize;
+use model::PortSpec;
 use std::time::Duration;
 
 options! {
     /// The host name or address under which others reach the JobManager.
     RPC_ADDRESS: String = "jobmanager.rpc.address" => "localhost".to_owned();
     /// The port of the JobManager's RPC service. TaskManagers without high availability dial the first of them.
-    RPC_PORT: Ports = "jobmanager.rpc.port" => Ports::one(6123);
+    RPC_PORT: PortSpec = "jobmanager.rpc.port" => PortSpec::one(6123);
     /// The interface that the JobManager binds to; `0.0.0.0` for all.
     BIND_HOST: String = "jobmanager.bind-host" => "localhost".to_owned();
     /// The port that the RPC service binds to, where it differs from the advertised `jobmanager.rpc.port`.
-    RPC_BIND_PORT: Option<Ports> = "jobmanager.rpc.bind-port" => None;
+    RPC_BIND_PORT: Option<PortSpec> = "jobmanager.rpc.bind-port" => None;
     /// A name for this JobManager in logs and metrics; made from its host and process where it is not set.
     RESOURCE_ID: Option<String> = "jobmanager.resource-id" => None;
     /// All memory of the JobManager and its program hosts together: the one number to set. It is split into

@@ -1,19 +1,20 @@
 //! Options of the REST endpoint and the dashboard.
 
-use crate::{Ports, declare::options};
+use crate::declare::options;
 use model::MemorySize;
+use model::PortSpec;
 use std::{path::PathBuf, time::Duration};
 
 options! {
     /// The host name or address under which clients reach REST.
     ADDRESS: String = "rest.address" => "localhost".to_owned(), falls_back "jobmanager.rpc.address";
     /// The port under which clients reach REST; also bound, unless `rest.bind-port` says otherwise.
-    PORT: Ports = "rest.port" => Ports::one(8081);
+    PORT: PortSpec = "rest.port" => PortSpec::one(8081);
     /// The interface that REST binds to. On YARN REST asks for a token; elsewhere it has no credentials, and anywhere but
     /// on loopback uploads are off unless `web.submit.enable` is set.
     BIND_ADDRESS: String = "rest.bind-address" => "localhost".to_owned();
     /// The port that REST binds to, where it differs from the advertised one.
-    BIND_PORT: Ports = "rest.bind-port" => Ports::one(8081), falls_back "rest.port";
+    BIND_PORT: PortSpec = "rest.bind-port" => PortSpec::one(8081), falls_back "rest.port";
     /// The largest request body, uploads aside: these are streamed to disk. Bodies of requests under way share a
     /// budget of 32 MiB, or this where it is more.
     MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(1);

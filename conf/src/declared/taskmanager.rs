@@ -1,6 +1,7 @@
 //! Options of the TaskManager process, memory aside.
 
-use crate::{Declaration, Family, OptionValue, Ports, declare::options};
+use crate::{Declaration, Family, OptionValue, declare::options};
+use model::PortSpec;
 use std::{marker::PhantomData, num::NonZeroU32, time::Duration};
 
 /// The number of slots that a TaskManager offers (`taskmanager.numberOfTaskSlots`): a fixed number, or one per core. Parses 1 to 10,000, or
@@ -52,9 +53,9 @@ options! {
     /// The interface that the TaskManager binds to; `0.0.0.0` for all.
     BIND_HOST: String = "taskmanager.bind-host" => "localhost".to_owned();
     /// The port of the TaskManager's RPC service.
-    RPC_PORT: Ports = "taskmanager.rpc.port" => Ports::any();
+    RPC_PORT: PortSpec = "taskmanager.rpc.port" => PortSpec::any();
     /// The port on which task processes exchange records; each takes one.
-    DATA_PORT: Ports = "taskmanager.data.port" => Ports::any();
+    DATA_PORT: PortSpec = "taskmanager.data.port" => PortSpec::any();
     /// Number of slots of a TaskManager: the number of pipelines, of one subtask each, that run in
     /// it at once.
     SLOTS: Slots = "taskmanager.numberOfTaskSlots" => Slots::Count(NonZeroU32::MIN);

@@ -1,6 +1,7 @@
 //! Options of the client that deploys on YARN.
 
-use crate::{Declaration, Family, List, Ports, declare::options};
+use crate::{Declaration, Family, List, declare::options};
+use model::PortSpec;
 use std::{marker::PhantomData, num::NonZeroU32, path::PathBuf, time::Duration};
 
 options! {
@@ -47,7 +48,7 @@ options! {
     /// The virtual cores of the JobManager's container.
     MASTER_VCORES: NonZeroU32 = "yarn.appmaster.vcores" => NonZeroU32::MIN;
     /// The ports that the JobManager's RPC service may bind to on its node.
-    MASTER_PORT: Ports = "yarn.application-master.port" => Ports::any();
+    MASTER_PORT: PortSpec = "yarn.application-master.port" => PortSpec::any();
     /// The log files, by a regular expression of Java's, that YARN collects while the application runs.
     ROLLED_LOGS_INCLUDE: Option<String> = "yarn.rolled-logs.include-pattern" => None;
     /// The log files, by a regular expression of Java's, that YARN does not collect while the application runs.

@@ -88,7 +88,7 @@ async fn build(
 ) -> Result<Built, Failure> {
     let rpc = start_rpc(platform).await?;
     let within = context.options.get(&taskmanager::HOST_START_TIMEOUT);
-    let (hash, size) = rest::programs::hash_file(program).await.map_err(Failure::start)?;
+    let (hash, size) = platform::content::hash_file(program).await.map_err(Failure::start)?;
     let job_id = JobId(platform.random_u128());
     let work_dir = std::env::current_dir().map_err(Failure::start)?;
     let spec = LaunchSpec {

@@ -26,7 +26,7 @@ use gateways::RpcService;
 use gateways::leader_election::Component;
 use gateways::resource_manager::{ApplicationStatus, DeregisterApplication};
 use model::{ContentHash, DispatcherId, JobId, JobStatus, ResourceId};
-use platform::Platform;
+use platform::{Platform, PortSpec};
 use rest::RestHandle;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -350,9 +350,9 @@ impl Running {
 fn written_back(options: Options, rpc: &RpcService, rest: u16) -> Options {
     let mut options = options;
     if let Some(port) = rpc.node().port() {
-        options = options.with_value(&options_of_jm::RPC_PORT, &conf::Ports::one(port));
+        options = options.with_value(&options_of_jm::RPC_PORT, &PortSpec::one(port));
     }
-    options.with_value(&conf::rest::PORT, &conf::Ports::one(rest))
+    options.with_value(&conf::rest::PORT, &PortSpec::one(rest))
 }
 
 fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {

@@ -2,11 +2,11 @@
 
 use crate::cluster_files::ClusterIdentity;
 use crate::entrypoint::StartError;
-use conf::{Opt, Options, Ports, jobmanager, rpc, security, taskmanager};
+use conf::{Opt, Options, jobmanager, rpc, security, taskmanager};
 use gateways::{ListenOptions, RpcOptions, RpcService, RpcStartError};
 use model::ClusterId;
 use platform::handshake::{Credentials, Identity, Secret};
-use platform::{Platform, PortSpec, Tls, TlsPem};
+use platform::{Platform, Tls, TlsPem};
 use std::path::PathBuf;
 
 /// Binds a JobManager's port.
@@ -15,7 +15,7 @@ pub(super) async fn start_jobmanager(
     options: &Options,
     identity: &ClusterIdentity,
 ) -> Result<RpcService, StartError> {
-    let settings = settings(options, Some(of_jobmanager(options)?), identity)?;
+    let settings = settings(options, Some(of_jobmanager(options)), identity)?;
     let ports = match options.get(&jobmanager::RPC_BIND_PORT) {
         Some(_) => jobmanager::RPC_BIND_PORT.key(),
         None => jobmanager::RPC_PORT.key(),
@@ -32,7 +32,7 @@ pub(super) async fn start_taskmanager(
     identity: &ClusterIdentity,
     host: &str,
 ) -> Result<RpcService, StartError> {
-    let settings = settings(options, Some(of_taskmanager(options, host)?), identity)?;
+    let settings = settings(options, Some(of_taskmanager(options, host)), identity)?;
     let (ports, host) = (taskmanager::RPC_PORT.key(), taskmanager::BIND_HOST.key());
     let started = RpcService::start(platform.clone(), settings).await;
     started.map_err(|e| not_bound("the TaskManager's RPC", e, ports, host))
@@ -48,34 +48,25 @@ fn not_bound(
     StartError::Port { why, ports, host }
 }
 
-/// Returns the addresses and ports on which a JobManager listens. An error means that the port
-/// option is invalid.
-fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
+/// Returns the addresses and ports on which a JobManager listens.
+fn of_jobmanager(options: &Options) -> ListenOptions {
     let ports = options
         .get(&jobmanager::RPC_BIND_PORT)
         .unwrap_or_else(|| options.get(&jobmanager::RPC_PORT));
-    Ok(ListenOptions {
+    ListenOptions {
         bind_host: options.get(&jobmanager::BIND_HOST),
         advertised_host: options.get(&jobmanager::RPC_ADDRESS),
-        ports: port_spec(&ports)?,
-    })
+        ports,
+    }
 }
 
-/// Returns the addresses and ports on which a TaskManager listens. An error means that the port
-/// option is invalid.
-fn of_taskmanager(options: &Options, host: &str) -> Result<ListenOptions, StartError> {
-    Ok(ListenOptions {
+/// Returns the addresses and ports on which a TaskManager listens.
+fn of_taskmanager(options: &Options, host: &str) -> ListenOptions {
+    ListenOptions {
         bind_host: options.get(&taskmanager::BIND_HOST),
         advertised_host: host.to_owned(),
-        ports: port_spec(&options.get(&taskmanager::RPC_PORT))?,
-    })
-}
-
-fn port_spec(ports: &Ports) -> Result<PortSpec, StartError> {
-    ports
-        .to_string()
-        .parse()
-        .map_err(|e: platform::ParsePortsError| StartError::Invalid(e.to_string()))
+        ports: options.get(&taskmanager::RPC_PORT),
+    }
 }
 
 /// Collects all settings of a process's RPC service.

@@ -22,7 +22,7 @@ use conf::{
 };
 use gateways::{NodeAddress, RpcService};
 use model::{ContentHash, JobId, MemorySize, ResourceId, WorkerResourceSpec};
-use platform::Platform;
+use platform::{Platform, PortSpec};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +184,7 @@ fn log_folder(log: &LogPlace) -> Option<LogFolder> {
 
 fn written_back(options: Options, rpc: &RpcService) -> Options {
     match rpc.node().port() {
-        Some(port) => options.with_value(&options_of_tm::RPC_PORT, &conf::Ports::one(port)),
+        Some(port) => options.with_value(&options_of_tm::RPC_PORT, &PortSpec::one(port)),
         None => options,
     }
 }

@@ -10,11 +10,12 @@ use crate::cluster_files::ClusterIdentity;
 use crate::target::Role;
 use ::rest::access::{BearerToken, NoToken};
 use conf::taskmanager;
-use conf::{List, Options, Ports, cluster, high_availability, jobmanager, logging, rest};
+use conf::{List, Options, cluster, high_availability, jobmanager, logging, rest};
 use hadoop::conf::{ConfError, Configuration};
 use hadoop::tokens::{Credentials, TokenError};
 use hadoop::yarn::WebAddress;
 use hadoop::yarn::messages::{ContainerId, IdError};
+use model::PortSpec;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -157,10 +158,10 @@ impl Container {
             options = options.with_value(bind, &host);
         }
         if !options.is_set(&jobmanager::RPC_BIND_PORT) {
-            options = options.with_value(&jobmanager::RPC_PORT, &Ports::any());
+            options = options.with_value(&jobmanager::RPC_PORT, &PortSpec::any());
         }
         if !options.is_set(&rest::BIND_PORT) {
-            options = options.with_value(&rest::PORT, &Ports::any());
+            options = options.with_value(&rest::PORT, &PortSpec::any());
         }
         options
     }

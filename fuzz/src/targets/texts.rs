@@ -2,7 +2,8 @@
 
 use super::Target;
 use crate::{mutate::mutate, rng::Rng};
-use conf::{List, OptionValue, Ports};
+use conf::{List, OptionValue};
+use model::PortSpec;
 
 pub(crate) const TARGETS: &[Target] = &[Target { name: "texts", make, check, memory_max: 8 << 20 }];
 
@@ -40,7 +41,7 @@ fn check(input: &[u8]) -> Result<bool, String> {
         text.parse::<gateways::NodeAddress>().is_ok(),
         conf::parse_duration(text).is_some(),
         // A range is a few bytes and many ports: they are never all held.
-        Ports::parse(text).is_some_and(|ports| ports.iter().take(10).count() > 0),
+        PortSpec::parse(text).is_some_and(|ports| ports.iter().take(10).count() > 0),
         storage::objects::local_path(text).is_ok(),
         rest::decode::split_args(text).is_ok(),
         rest::decode::query_pairs(text).is_ok(),

@@ -20,7 +20,7 @@ mod defaults;
 mod error;
 mod subst;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod typed;
 mod xml;
 

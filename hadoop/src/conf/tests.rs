@@ -2,6 +2,15 @@ use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
 
+/// A configuration of Hadoop's defaults and these properties.
+pub(crate) fn with_properties(properties: &[(&str, &str)]) -> Configuration {
+    let mut conf = Configuration::with_defaults();
+    for (name, value) in properties {
+        conf.set(name, *value);
+    }
+    conf
+}
+
 fn conf(xml: &str) -> Configuration {
     let mut conf = Configuration::empty();
     conf.add_xml("test", &format!("<configuration>{xml}</configuration>"), &mut NoIncludes)

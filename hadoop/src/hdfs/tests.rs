@@ -1,18 +1,12 @@
 use super::*;
 use crate::client::tests::{Does, Server};
+use crate::conf::tests::with_properties as conf;
 use crate::rpc::testing::ServerAuth;
 use crate::tokens::Credentials;
 use bytes::Bytes;
 use prost::Message as _;
 use std::sync::Arc;
 
-fn conf(properties: &[(&str, &str)]) -> Configuration {
-    let mut conf = Configuration::with_defaults();
-    for (name, value) in properties {
-        conf.set(name, *value);
-    }
-    conf
-}
 fn issued() -> Token {
     Token::new(b"who".to_vec(), b"hunter2".to_vec(), kinds::HDFS_DELEGATION, "")
 }

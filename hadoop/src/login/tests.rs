@@ -1,13 +1,7 @@
 use super::*;
+use crate::conf::tests::with_properties as conf;
 use crate::tokens::kinds;
 
-fn conf(properties: &[(&str, &str)]) -> Configuration {
-    let mut conf = Configuration::with_defaults();
-    for (name, value) in properties {
-        conf.set(name, *value);
-    }
-    conf
-}
 fn token(kind: &str, service: &str) -> Token {
     Token::new(service.as_bytes().to_vec(), b"hunter2".to_vec(), kind, service)
 }

@@ -4,6 +4,7 @@ use super::messages::*;
 use super::*;
 use crate::client::tests::{Answers, Does, Server};
 use crate::conf::Configuration;
+use crate::conf::tests::with_properties as conf;
 use crate::login::{Login, Service};
 use crate::rpc::testing::ServerAuth;
 use crate::rpc::{CallError, RetryPolicy};
@@ -17,14 +18,6 @@ use std::time::Duration;
 
 const APPLICATION: ApplicationId =
     ApplicationId { id: Some(19), cluster_timestamp: Some(1_570_379_089_091) };
-
-fn conf(properties: &[(&str, &str)]) -> Configuration {
-    let mut conf = Configuration::with_defaults();
-    for (name, value) in properties {
-        conf.set(name, *value);
-    }
-    conf
-}
 
 async fn client_of(answers: Arc<Answers>, more: &[(&str, &str)]) -> (YarnClient, Server) {
     let server = Server::start(ServerAuth::Simple, Does::Answer(answers)).await;

@@ -5,13 +5,7 @@
 //! The scripts run twice: against a cluster, where their connections are written down, and over what was written
 //! down. What they assert is true of both.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
 
 mod client;
 mod failures;

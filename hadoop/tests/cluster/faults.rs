@@ -189,9 +189,7 @@ async fn a_container_that_is_never_started_is_taken_back_and_its_token_expires()
     assert!(late.is_remote("YarnException"), "{late:?}");
     assert!(late.to_string().contains("This token is expired"), "{late}");
     // Others are not harmed.
-    let container = master.allocated(Ask::new(1, size(64))).await;
-    master.start(&container, command("true")).await;
-    assert_eq!(master.end_of(container.id.unwrap()).await.0, ContainerExit::Success);
+    assert_eq!(master.run(command("true")).await.0, ContainerExit::Success);
     master.finish().await;
 }
 
@@ -199,17 +197,13 @@ async fn a_container_that_is_never_started_is_taken_back_and_its_token_expires()
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR"]
 async fn a_program_that_is_not_there_never_starts() {
     let mut master = Running::register().await;
-    let container = master.allocated(Ask::new(1, size(64))).await;
-    master.start(&container, command("./no-such-program")).await;
-    let (exit, diagnostics) = master.end_of(container.id.unwrap()).await;
+    let (exit, diagnostics) = master.run(command("./no-such-program")).await;
     assert_eq!(exit, ContainerExit::Code(127), "{diagnostics}");
     assert!(exit.is_own_fault() && diagnostics.contains("no-such-program"), "{diagnostics}");
 
     let uri = conf().get("fs.defaultFS").unwrap().unwrap() + "/tmp/no-such-file";
-    let container = master.allocated(Ask::new(1, size(64))).await;
     let launch = command("true").with_file("file", LocalResource::file(&uri, 4, 1).unwrap());
-    master.start(&container, launch).await;
-    let (exit, diagnostics) = master.end_of(container.id.unwrap()).await;
+    let (exit, diagnostics) = master.run(launch).await;
     assert_eq!(exit, ContainerExit::Unknown, "{diagnostics}");
     assert!(diagnostics.contains("FileNotFoundException"), "{diagnostics}");
     master.finish().await;
@@ -225,9 +219,7 @@ async fn a_file_that_changed_after_it_was_described_fails_the_container() {
     hdfs.delete(&path, false).await.unwrap();
     let (hdfs, _, later) = uploaded(&path).await;
     assert!(later > time);
-    let container = master.allocated(Ask::new(1, size(64))).await;
-    master.start(&container, command("true").with_file("file", described)).await;
-    let (exit, diagnostics) = master.end_of(container.id.unwrap()).await;
+    let (exit, diagnostics) = master.run(command("true").with_file("file", described)).await;
     assert_eq!(exit, ContainerExit::Unknown, "{diagnostics}");
     assert!(diagnostics.contains("changed on src filesystem"), "{diagnostics}");
     hdfs.delete(&path, false).await.unwrap();

@@ -12,13 +12,7 @@
 //! cargo xtask yarn down
 //! ```
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails loudly"
-)]
+#![cfg(test)]
 
 mod client;
 mod examples;

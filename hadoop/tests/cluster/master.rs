@@ -70,6 +70,13 @@ impl Running {
         }
     }
 
+    /// Runs what is launched in a container of its own; how it ended.
+    pub(super) async fn run(&mut self, launch: ContainerLaunchContext) -> (ContainerExit, String) {
+        let container = self.allocated(Ask::new(1, size(64))).await;
+        self.start(&container, launch).await;
+        self.end_of(container.id.unwrap()).await
+    }
+
     pub(super) async fn finish(self) {
         let (id, client) = (self.application.id, self.application.yarn);
         let finish = Finish {
@@ -100,10 +107,7 @@ pub(super) fn command(text: &str) -> ContainerLaunchContext {
 async fn containers_start_end_by_themselves_and_are_stopped() {
     let mut master = Running::register().await;
     assert!(master.yarn.maximum().memory() >= 1024);
-    let container = master.allocated(Ask::new(1, size(64))).await;
-    let id = container.id.unwrap();
-    master.start(&container, command("exit 7")).await;
-    let (exit, diagnostics) = master.end_of(id).await;
+    let (exit, diagnostics) = master.run(command("exit 7")).await;
     assert_eq!(exit, ContainerExit::Code(7), "{diagnostics}");
 
     let container = master.allocated(Ask::new(1, size(64))).await;
@@ -158,10 +162,7 @@ async fn what_can_never_be_met_is_refused_and_the_rest_goes_on() {
         }
     };
     assert_eq!(refused.0, [wanted], "{}", refused.1);
-    let container = master.allocated(Ask::new(1, size(64))).await;
-    let id = container.id.unwrap();
-    master.start(&container, command("true")).await;
-    assert_eq!(master.end_of(id).await.0, ContainerExit::Success);
+    assert_eq!(master.run(command("true")).await.0, ContainerExit::Success);
     master.finish().await;
 }
 
@@ -185,12 +186,9 @@ async fn a_file_that_is_not_what_was_said_fails_the_container() {
     let path = format!("/tmp/{}", master.application.id);
     let (hdfs, uri, time) = uploaded(&path).await;
     for (time, expected) in [(time, ContainerExit::Success), (time - 1, ContainerExit::Unknown)] {
-        let container = master.allocated(Ask::new(1, size(64))).await;
-        let id = container.id.unwrap();
         let launch = command("test \"$(cat file)\" = text");
         let launch = launch.with_file("file", LocalResource::file(&uri, 4, time).unwrap());
-        master.start(&container, launch).await;
-        let (exit, diagnostics) = master.end_of(id).await;
+        let (exit, diagnostics) = master.run(launch).await;
         assert_eq!(exit, expected, "{diagnostics}");
         assert_eq!(exit == ContainerExit::Success, diagnostics.trim().is_empty(), "{diagnostics}");
     }

@@ -106,15 +106,29 @@ impl RestClient {
         within: Duration,
     ) -> Result<T, ClientError> {
         let body = match body {
-            Some(body) => serde_json::to_vec(body).map_err(|e| ClientError::Malformed {
-                what: path.to_owned(),
-                why: e.to_string(),
-            })?,
+            Some(body) => serde_json::to_vec(body).map_err(|e| malformed(path, &e))?,
             None => Vec::new(),
         };
         let answer = self.transport.send(method, path, body, within).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|e| ClientError::Malformed { what: path.to_owned(), why: e.to_string() })
+        serde_json::from_slice(&answer).map_err(|e| malformed(path, &e))
+    }
+
+    /// Sends a request whose answer says no more than that it was carried out.
+    async fn done(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(), ClientError> {
+        let EmptyBody {} = self.call(method, path, body, self.timeouts.answer).await?;
+        Ok(())
+    }
+
+    /// Sends POST for an operation that is then asked about by the id that it gets; returns the id.
+    async fn begin(&self, path: &str, body: &impl Serialize) -> Result<String, ClientError> {
+        let begun: TriggerResponse =
+            self.call(Method::POST, path, Some(body), self.timeouts.answer).await?;
+        Ok(begun.request_id)
     }
 
     /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs. Refused with 503 while no Dispatcher or
@@ -238,9 +252,7 @@ impl RestClient {
     /// all the same) or the job is being stored or recovered, and with 403 if `web.cancel.enable` is false there.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
-        let _: EmptyBody =
-            self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
-        Ok(())
+        self.done(Method::PATCH, &path, None::<&EmptyBody>).await
     }
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes within
     /// `timeout` (whole milliseconds; at most a day) of this one's arrival. A job that does not run yet when the time is over is left
@@ -250,9 +262,7 @@ impl RestClient {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let body = ClientHeartbeatBody { timeout, ..ClientHeartbeatBody::default() };
-        let _: EmptyBody =
-            self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
-        Ok(())
+        self.done(Method::PATCH, &path, Some(&body)).await
     }
     /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on the
     /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
@@ -292,10 +302,7 @@ impl RestClient {
         job: &str,
         body: &CheckpointBody,
     ) -> Result<String, ClientError> {
-        let path = format!("/jobs/{}/checkpoints", escape(job));
-        let begun: TriggerResponse =
-            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
-        Ok(begun.request_id)
+        self.begin(&format!("/jobs/{}/checkpoints", escape(job)), body).await
     }
     /// Sends `GET /jobs/:jobid/checkpoints/:triggerid`: the progress and result of a checkpoint that was triggered by
     /// [`RestClient::trigger_checkpoint`], also after the job has ended. Refused with 404 if the operation is unknown or forgotten, as
@@ -312,20 +319,14 @@ impl RestClient {
     /// job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for it or a
     /// relative one, and with 403 if `body` asks to cancel the job and `web.cancel.enable` is false there.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
-        let path = format!("/jobs/{}/savepoints", escape(job));
-        let begun: TriggerResponse =
-            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
-        Ok(begun.request_id)
+        self.begin(&format!("/jobs/{}/savepoints", escape(job)), body).await
     }
     /// Sends `POST /jobs/:jobid/stop`: takes a savepoint with which the job ends, and does not wait for it. Returns the id
     /// of the operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an
     /// unknown job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for
     /// the savepoint or a relative one, and with 403 if `web.cancel.enable` is false there.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
-        let path = format!("/jobs/{}/stop", escape(job));
-        let begun: TriggerResponse =
-            self.call(Method::POST, &path, Some(body), self.timeouts.answer).await?;
-        Ok(begun.request_id)
+        self.begin(&format!("/jobs/{}/stop", escape(job)), body).await
     }
     /// Sends `GET /jobs/:jobid/savepoints/:triggerid`: the progress and result of a savepoint or stop, also after the job has ended.
     /// Refused with 404 if the operation `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have
@@ -343,10 +344,7 @@ impl RestClient {
     /// 403 if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
-        let within = self.timeouts.answer;
-        let begun: TriggerResponse =
-            self.call(Method::POST, "/savepoint-disposal", Some(&body), within).await?;
-        Ok(begun.request_id)
+        self.begin("/savepoint-disposal", &body).await
     }
     /// Sends `GET /savepoint-disposal/:triggerid`: the progress and result of a savepoint's deletion. Refused with 404 if the operation
     /// `trigger` is unknown or forgotten, as after a change of the leader or when 256 later ones have ended.
@@ -382,9 +380,7 @@ impl RestClient {
     /// node is not blocked, and with 503 while no ResourceManager leads.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
-        let _: EmptyBody =
-            self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
-        Ok(())
+        self.done(Method::DELETE, &path, None::<&EmptyBody>).await
     }
     /// Sends `GET /jars`: the programs that were uploaded to this endpoint, newest first. Refused with 403 if uploads are
     /// not allowed there.
@@ -405,10 +401,7 @@ impl RestClient {
         progress: impl FnMut(u64) + Send + Sync + 'static,
     ) -> Result<JarUploaded, ClientError> {
         let answer = upload::send(&self.transport, path, progress, self.timeouts.build).await?;
-        serde_json::from_slice(&answer).map_err(|e| ClientError::Malformed {
-            what: "/jars/upload".to_owned(),
-            why: e.to_string(),
-        })
+        serde_json::from_slice(&answer).map_err(|e| malformed("/jars/upload", &e))
     }
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
     /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
@@ -435,16 +428,17 @@ impl RestClient {
     /// 404 for an unknown program, with 403 if uploads are not allowed there, and with 500 if the disk fails.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
-        let _: EmptyBody =
-            self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
-        Ok(())
+        self.done(Method::DELETE, &path, None::<&EmptyBody>).await
     }
     /// Sends `DELETE /cluster`, which is answered at once: from the answer on the cluster refuses new jobs; it cancels all
     /// its jobs, waits 30 s at most for their ends, and then its leading JobManager and its TaskManagers end. Standby
     /// JobManagers are not told, and one of them may lead the empty cluster. Refused with 503 while no Dispatcher leads.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
-        let _: EmptyBody =
-            self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;
-        Ok(())
+        self.done(Method::DELETE, "/cluster", None::<&EmptyBody>).await
     }
+}
+
+/// Makes the error of a body to or from this path that has not the shape that it should have.
+fn malformed(path: &str, error: &serde_json::Error) -> ClientError {
+    ClientError::Malformed { what: path.to_owned(), why: error.to_string() }
 }

@@ -23,9 +23,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 async fn report_of(state: &State, job_id: JobId) -> Result<CheckpointReport, ApiError> {
-    let request = RequestJobCheckpoints { job_id };
-    let mut report: CheckpointReport =
-        state.dispatcher()?.ask_within(request, state.settings.answer_within).await?;
+    let mut report: CheckpointReport = state.ask(RequestJobCheckpoints { job_id }).await?;
     report.name_folders(job_id);
     Ok(report)
 }

@@ -27,15 +27,9 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 async fn overview(state: State) -> Answer {
-    let dispatcher = state.dispatcher()?;
-    let resource_manager = state.resource_manager()?;
-    let within = state.settings.answer_within;
-    let jobs = dispatcher.ask_within(RequestJobsOverview {}, within);
-    let resources = resource_manager.ask_within(RequestResourceOverview {}, within);
-    let (jobs, resources) =
-        futures::try_join!(async { jobs.await.map_err(ApiError::from) }, async {
-            resources.await.map_err(ApiError::from)
-        })?;
+    let jobs = state.ask(RequestJobsOverview {});
+    let resources = state.ask_resource_manager(RequestResourceOverview {});
+    let (jobs, resources) = futures::try_join!(jobs, resources)?;
     let running = jobs.jobs.iter().filter(|job| !job.status.is_globally_terminal()).count();
     let ended = |status: JobStatus| {
         let listed = jobs.jobs.iter().filter(|job| job.status == status).count() as u64;
@@ -74,7 +68,7 @@ async fn dashboard_config(state: State) -> Answer {
 }
 
 async fn shut_down(state: State) -> Answer {
-    state.dispatcher()?.ask_within(ShutDownCluster {}, state.settings.answer_within).await?;
+    state.ask(ShutDownCluster {}).await?;
     ok(&EmptyBody {})
 }
 

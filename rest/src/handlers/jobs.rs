@@ -40,26 +40,16 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 }
 
 async fn ids(state: State) -> Answer {
-    let jobs = state
-        .dispatcher()?
-        .ask_within(RequestJobsOverview {}, state.settings.answer_within)
-        .await?;
-    ok(&render::job_ids(&jobs.jobs))
+    ok(&render::job_ids(&state.ask(RequestJobsOverview {}).await?.jobs))
 }
 
 async fn overview(state: State) -> Answer {
-    let jobs = state
-        .dispatcher()?
-        .ask_within(RequestJobsOverview {}, state.settings.answer_within)
-        .await?;
+    let jobs = state.ask(RequestJobsOverview {}).await?;
     ok(&render::jobs_overview(&jobs.jobs, state.now_ms()))
 }
 
 pub(super) async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
-    Ok(state
-        .dispatcher()?
-        .ask_within(RequestJobDetails { job_id }, state.settings.answer_within)
-        .await?)
+    state.ask(RequestJobDetails { job_id }).await
 }
 
 async fn details(state: State, job: Path<String>) -> Answer {
@@ -73,11 +63,7 @@ async fn plan(state: State, job: Path<String>) -> Answer {
 }
 
 async fn status(state: State, job: Path<String>) -> Answer {
-    let job_id = decode::job_id(&job)?;
-    let status = state
-        .dispatcher()?
-        .ask_within(RequestJobStatus { job_id }, state.settings.answer_within)
-        .await?;
+    let status = state.ask(RequestJobStatus { job_id: decode::job_id(&job)? }).await?;
     ok(&JobStatusInfo { status: status.to_string() })
 }
 
@@ -154,8 +140,7 @@ async fn cancel(state: State, job: Path<String>, request: HttpRequest) -> Answer
 
 async fn cancel_job(state: &State, job: &str) -> Answer {
     check_cancel_allowed(state)?;
-    let job_id = decode::job_id(job)?;
-    state.dispatcher()?.ask_within(CancelJob { job_id }, state.settings.answer_within).await?;
+    state.ask(CancelJob { job_id: decode::job_id(job)? }).await?;
     Ok(HttpResponse::Accepted().json(EmptyBody {}))
 }
 
@@ -194,8 +179,7 @@ async fn client_heartbeat(state: State, job: Path<String>, body: Bytes) -> Answe
     check_cancel_allowed(&state)?;
     let job_id = decode::job_id(&job)?;
     let timeout_ms = decode::client_heartbeat(&body, state.now_ms())?;
-    let beat = ClientHeartbeat { job_id, timeout_ms };
-    state.dispatcher()?.ask_within(beat, state.settings.answer_within).await?;
+    state.ask(ClientHeartbeat { job_id, timeout_ms }).await?;
     Ok(HttpResponse::Accepted().json(EmptyBody {}))
 }
 
@@ -207,8 +191,7 @@ async fn coordinate(state: State, path: Path<(String, String)>, body: Bytes) -> 
         OperatorName::Id(id) => id,
         OperatorName::Uid(uid) => operator_of(&state, job_id, &uid).await?,
     };
-    let call = DeliverCoordinationRequest { job_id, operator, request };
-    let answer = state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    let answer = state.ask(DeliverCoordinationRequest { job_id, operator, request }).await?;
     ok(&CoordinationResponseBody { serialized_coordination_result: decode::to_base64(&answer) })
 }
 

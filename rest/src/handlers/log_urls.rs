@@ -19,9 +19,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 
 /// Fails if the job is unknown.
 async fn check_job(state: &State, job: &str) -> Result<(), ApiError> {
-    let ask = RequestJobStatus { job_id: decode::job_id(job)? };
-    state.dispatcher()?.ask_within(ask, state.settings.answer_within).await?;
-    Ok(())
+    state.ask(RequestJobStatus { job_id: decode::job_id(job)? }).await.map(|_| ())
 }
 
 /// Returns the address under which the client has reached this endpoint, with another path.

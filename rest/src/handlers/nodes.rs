@@ -23,23 +23,19 @@ fn info(node: BlockedNode) -> BlockedNodeInfo {
 }
 
 async fn list(state: State) -> Answer {
-    let within = state.settings.answer_within;
-    let nodes = state.resource_manager()?.ask_within(RequestBlockedNodes {}, within).await?;
+    let nodes = state.ask_resource_manager(RequestBlockedNodes {}).await?;
     ok(&BlockedNodes { nodes: nodes.into_iter().map(info).collect() })
 }
 
 async fn block(state: State, node: Path<String>, body: Bytes) -> Answer {
     let asked = decode::block_request(&body)?;
     let block = BlockNode { host: node.into_inner(), for_ms: asked.for_ms, cause: asked.cause };
-    let within = state.settings.answer_within;
-    ok(&info(state.resource_manager()?.ask_within(block, within).await?))
+    ok(&info(state.ask_resource_manager(block).await?))
 }
 
 async fn unblock(state: State, node: Path<String>) -> Answer {
     let host = node.into_inner();
-    let within = state.settings.answer_within;
-    let unblock = UnblockNode { host: host.clone() };
-    match state.resource_manager()?.ask_within(unblock, within).await? {
+    match state.ask_resource_manager(UnblockNode { host: host.clone() }).await? {
         true => ok(&EmptyBody {}),
         false => Err(ApiError::not_found(format!("node '{host}' is not blocked"))),
     }

@@ -54,7 +54,7 @@ pub(super) async fn begin(
     let trigger_id = asked.trigger_id.unwrap_or_else(|| TriggerId(state.platform.random_u128()));
     let decode::SavepointRequest { directory, cancel, .. } = asked;
     let call = TriggerSavepoint { job_id, trigger_id, kind, directory, cancel };
-    state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    state.ask(call).await?;
     let request_id = trigger_id.to_string();
     Ok(HttpResponse::Accepted().json(TriggerResponse { request_id }))
 }
@@ -70,7 +70,7 @@ pub(super) async fn state_of(
         is_checkpoint,
         trigger_id: decode::trigger_id(&trigger)?,
     };
-    Ok(state.dispatcher()?.ask_within(call, state.settings.answer_within).await?)
+    state.ask(call).await
 }
 
 async fn status(state: State, path: Path<(String, String)>) -> Answer {
@@ -81,14 +81,12 @@ async fn dispose(state: State, body: Bytes) -> Answer {
     check_cancel_allowed(&state)?;
     let path = decode::disposal_request(&body)?;
     let trigger_id = TriggerId(state.platform.random_u128());
-    let call = DisposeSavepoint { trigger_id, path };
-    state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    state.ask(DisposeSavepoint { trigger_id, path }).await?;
     ok(&TriggerResponse { request_id: trigger_id.to_string() })
 }
 
 async fn disposal_status(state: State, trigger: Path<String>) -> Answer {
     let trigger_id = decode::trigger_id(&trigger)?;
     let call = RequestSavepoint { job_id: None, is_checkpoint: false, trigger_id };
-    let within = state.settings.answer_within;
-    ok(&render::operation(&state.dispatcher()?.ask_within(call, within).await?, false))
+    ok(&render::operation(&state.ask(call).await?, false))
 }

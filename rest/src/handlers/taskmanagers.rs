@@ -13,7 +13,7 @@ use gateways::EndpointAddress;
 use gateways::Remote;
 use gateways::metric_query::{MetricQueryGateway, QueryMetrics};
 use gateways::resource_manager::{RequestTaskManagers, TaskManagerSummary};
-use gateways::task_executor::{ReadLog, RequestLogs, TaskExecutorGateway};
+use gateways::task_executor::{LogFile, ReadLog, RequestLogs, TaskExecutorGateway};
 use std::time::Duration;
 
 const LOG_CHUNK_BYTES: u64 = 1 << 18;
@@ -33,15 +33,9 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(resource("/taskmanagers/{id}/stdout", [on!(GET stdout)]));
 }
 
-async fn summaries(state: &State) -> Result<Vec<TaskManagerSummary>, ApiError> {
-    Ok(state
-        .resource_manager()?
-        .ask_within(RequestTaskManagers {}, state.settings.answer_within)
-        .await?)
-}
-
 pub(super) async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, ApiError> {
-    summaries(state)
+    state
+        .ask_resource_manager(RequestTaskManagers {})
         .await?
         .into_iter()
         .find(|tm| tm.resource_id.as_str() == id)
@@ -50,8 +44,8 @@ pub(super) async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, A
 
 async fn list(state: State) -> Answer {
     let now = state.now_ms();
-    let taskmanagers =
-        summaries(&state).await?.iter().map(|tm| render::task_manager(tm, now)).collect();
+    let registered = state.ask_resource_manager(RequestTaskManagers {}).await?;
+    let taskmanagers = registered.iter().map(|tm| render::task_manager(tm, now)).collect();
     ok(&TaskManagers { taskmanagers })
 }
 
@@ -94,12 +88,14 @@ async fn executor(state: &State, id: &str) -> Result<Remote<TaskExecutorGateway>
     Ok(state.rpc.gateway(&summary.address, summary.session))
 }
 
+/// Asks the TaskManager for its log files and those of its program hosts.
+async fn files_of(state: &State, id: &str) -> Result<Vec<LogFile>, ApiError> {
+    Ok(executor(state, id).await?.ask_within(RequestLogs {}, state.settings.answer_within).await?)
+}
+
 async fn log_list(state: State, id: Path<String>) -> Answer {
-    let files = executor(&state, &id)
+    let logs = files_of(&state, &id)
         .await?
-        .ask_within(RequestLogs {}, state.settings.answer_within)
-        .await?;
-    let logs = files
         .into_iter()
         .map(|file| LogInfo { name: file.name, size: file.size, mtime: file.modified_ms })
         .collect();
@@ -122,10 +118,9 @@ async fn stdout(state: State, id: Path<String>) -> Answer {
 /// Serves the TaskManager's own log file, the one with that suffix in its name; hosts of jobs have
 /// files of their own.
 async fn serve_by_suffix(state: &State, id: &str, suffix: &str) -> Answer {
-    let files =
-        executor(state, id).await?.ask_within(RequestLogs {}, state.settings.answer_within).await?;
-    let file = files
-        .iter()
+    let file = files_of(state, id)
+        .await?
+        .into_iter()
         .filter(|f| f.name.ends_with(suffix))
         .min_by_key(|f| (!f.name.contains("taskmanager"), f.name.len()))
         .ok_or_else(logs::none_here)?;

@@ -24,10 +24,8 @@ fn protected(settings: &mut RestSettings, token: &BearerToken) {
 }
 
 /// The answer with its head.
-async fn curl(url: &str, args: &[&str]) -> String {
-    let mut curl = tokio::process::Command::new("curl");
-    let out = curl.args(["-sS", "-i", url]).args(args).output().await.unwrap();
-    String::from_utf8(out.stdout).unwrap()
+async fn with_head(url: &str, args: &[&str]) -> String {
+    curl(url, &[&["-i"][..], args].concat()).await
 }
 
 #[tokio::test(flavor = "local")]
@@ -41,7 +39,7 @@ async fn without_its_token_a_protected_endpoint_answers_nobody() {
         ("DELETE", "/cluster"),
         ("GET", "/nothing"),
     ] {
-        let answer = curl(&format!("{}{path}", world.url), &["-X", method]).await;
+        let answer = with_head(&format!("{}{path}", world.url), &["-X", method]).await;
         let head = answer.to_lowercase();
         assert!(head.starts_with("http/1.1 401"), "{method} {path}: {answer}");
         assert!(head.contains("\r\nwww-authenticate: bearer\r\n"), "{answer}");
@@ -64,10 +62,10 @@ async fn without_its_token_a_protected_endpoint_answers_nobody() {
     // A page that knows the token is none of ours all the same.
     let bearer = format!("Authorization: Bearer {}", token.expose());
     let foreign = ["-H", bearer.as_str(), "-H", "Origin: http://evil.example"];
-    let answer = curl(&format!("{}/overview", world.url), &foreign).await;
+    let answer = with_head(&format!("{}/overview", world.url), &foreign).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     let twice = ["-H", bearer.as_str(), "-H", bearer.as_str()];
-    let answer = curl(&format!("{}/jobs", world.url), &twice).await;
+    let answer = with_head(&format!("{}/jobs", world.url), &twice).await;
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     world.handle.stop().await;
 }
@@ -78,7 +76,7 @@ async fn yarns_proxy_reads_and_cancels_for_its_owner() {
     let world = world(|settings| protected(settings, &token)).await;
     let asked = async |path: String, more: &[&str]| {
         let url = format!("{}{path}", world.url);
-        let answer = curl(&url, &[&["--interface", PROXY], more].concat()).await;
+        let answer = with_head(&url, &[&["--interface", PROXY], more].concat()).await;
         answer.split(' ').nth(1).unwrap().to_owned()
     };
     let json = ["-H", "Content-Type: application/json"];
@@ -104,7 +102,7 @@ async fn yarns_proxy_reads_and_cancels_for_its_owner() {
 async fn without_a_token_no_get_changes_anything() {
     let world = world(|_| ()).await;
     for path in ["yarn-cancel", "yarn-stop"] {
-        let answer = curl(&format!("{}/jobs/{JOB}/{path}", world.url), &[]).await;
+        let answer = with_head(&format!("{}/jobs/{JOB}/{path}", world.url), &[]).await;
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     }
     world.handle.stop().await;

@@ -21,6 +21,21 @@ fn standby(objects: &MemoryObjects) -> DurableBlobs {
     DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(objects.clone()))
 }
 
+/// The blobs of another JobManager, which leads, on these objects behind faults that the test sets.
+fn faulty_leading(objects: &MemoryObjects, epoch: u64) -> (FaultyObjects, DurableBlobs) {
+    let faulty = FaultyObjects::new(Arc::new(objects.clone()));
+    let blobs = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(faulty.clone()));
+    blobs.lead(leader(epoch));
+    (faulty, blobs)
+}
+
+/// The program, of which these blobs have made a copy.
+async fn kept_program(blobs: &DurableBlobs) -> BlobKey {
+    let key = program(blobs).await;
+    blobs.keep(&key).await.unwrap();
+    key
+}
+
 async fn program(blobs: &DurableBlobs) -> BlobKey {
     store_bytes(blobs, b"program", None, BlobKind::Permanent).await.unwrap()
 }
@@ -70,42 +85,33 @@ async fn a_program_is_copied_once_in_a_leadership_and_again_by_the_next_leader()
 #[tokio::test(start_paused = true)]
 async fn a_removal_that_takes_effect_late_does_not_reach_the_copy_of_the_next_leader() {
     let objects = MemoryObjects::new();
-    let slow = FaultyObjects::new(Arc::new(objects.clone()));
-    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
-    a.lead(leader(1));
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let (slow, a) = faulty_leading(&objects, 1);
+    let key = kept_program(&a).await;
     for fault in [FaultyObjects::set_reads, FaultyObjects::set_writes] {
         fault(&slow, Fault::Hang);
         let mut late = a.remove(&key);
         assert!(tokio::time::timeout(Duration::from_secs(9), &mut late).await.is_err());
         let b = leading(&objects, 2);
-        program(&b).await;
-        b.keep(&key).await.unwrap();
+        kept_program(&b).await;
         fault(&slow, Fault::None);
         late.await.unwrap();
         assert_eq!(copies(&objects).await, 1, "the copy of B");
         assert_eq!(standby(&objects).read(&key, 0, 100).await.unwrap(), "program");
         // The next round begins as this one did.
         b.remove(&key).await.unwrap();
-        program(&a).await;
-        a.keep(&key).await.unwrap();
+        kept_program(&a).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_removal_does_not_reach_a_copy_that_the_same_leader_makes_meanwhile() {
     let objects = MemoryObjects::new();
-    let slow = FaultyObjects::new(Arc::new(objects.clone()));
-    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
-    a.lead(leader(1));
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let (slow, a) = faulty_leading(&objects, 1);
+    let key = kept_program(&a).await;
     slow.set_reads(Fault::Hang);
     let mut removal = a.remove(&key);
     assert!(tokio::time::timeout(Duration::from_secs(9), &mut removal).await.is_err());
-    program(&a).await;
-    a.keep(&key).await.unwrap();
+    kept_program(&a).await;
     slow.set_reads(Fault::None);
     assert_eq!(removal.await, Ok(true));
     assert_eq!(copies(&objects).await, 1);
@@ -120,9 +126,7 @@ async fn nothing_is_left_of_a_program_that_is_removed_while_it_is_copied() {
         let a = leading(&objects, 1);
         let key = store_bytes(&a, &bytes, None, BlobKind::Permanent).await.unwrap();
         a.keep(&key).await.unwrap();
-        let slow = FaultyObjects::new(Arc::new(objects.clone()));
-        let b = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
-        b.lead(leader(2));
+        let (slow, b) = faulty_leading(&objects, 2);
         slow.set_writes(Fault::Hang);
         let mut copying = b.keep(&key);
         assert!(tokio::time::timeout(Duration::from_secs(9), &mut copying).await.is_err());
@@ -145,8 +149,7 @@ async fn nothing_is_left_of_a_program_that_is_removed_while_it_is_copied() {
 async fn a_standby_removes_no_copies() {
     let objects = MemoryObjects::new();
     let a = leading(&objects, 1);
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let key = kept_program(&a).await;
     let b = standby(&objects);
     program(&b).await;
     assert_eq!(b.keep(&key).await.unwrap_err().to_string(), "memory: this process does not lead");
@@ -158,9 +161,7 @@ async fn a_standby_removes_no_copies() {
 #[tokio::test]
 async fn a_copy_that_failed_is_made_by_the_next_job() {
     let objects = MemoryObjects::new();
-    let faulty = FaultyObjects::new(Arc::new(objects.clone()));
-    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(faulty.clone()));
-    a.lead(leader(1));
+    let (faulty, a) = faulty_leading(&objects, 1);
     let key = program(&a).await;
     let full = StoreError::DiskFull { path: "programs".to_owned() };
     faulty.set_writes(Fault::Fail(full.clone()));
@@ -175,16 +176,9 @@ async fn a_copy_that_failed_is_made_by_the_next_job() {
 #[tokio::test]
 async fn a_damaged_or_half_written_copy_is_passed_over() {
     let objects = MemoryObjects::new();
-    let key = {
-        let a = leading(&objects, 1);
-        let key = program(&a).await;
-        a.keep(&key).await.unwrap();
-        key
-    };
+    let key = kept_program(&leading(&objects, 1)).await;
     for epoch in [2, 3, 4] {
-        let later = leading(&objects, epoch);
-        program(&later).await;
-        later.keep(&key).await.unwrap();
+        kept_program(&leading(&objects, epoch)).await;
     }
     let names = objects.list("programs/").await.unwrap();
     let of = |epoch: u64, last: &str| {
@@ -214,8 +208,7 @@ async fn a_damaged_file_is_replaced_by_the_copy() {
     let files = || Arc::new(FileBlobs::open(dir.path()).unwrap());
     let a = DurableBlobs::new(files(), Arc::new(objects.clone()));
     a.lead(leader(1));
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let key = kept_program(&a).await;
     std::fs::write(a.path(&key).await.unwrap().unwrap(), b"Program").unwrap();
     let again = DurableBlobs::new(files(), Arc::new(objects.clone()));
     let path = again.path(&key).await.unwrap().unwrap();
@@ -226,8 +219,7 @@ async fn a_damaged_file_is_replaced_by_the_copy() {
 async fn a_complete_copy_replaces_those_of_earlier_leaders() {
     let objects = MemoryObjects::new();
     let a = leading(&objects, 1);
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let key = kept_program(&a).await;
     let b = leading(&objects, 2);
     assert_eq!(b.keys().await.unwrap(), [key]);
     assert_eq!(copies(&objects).await, 1, "B has none of its own yet");
@@ -260,8 +252,7 @@ async fn a_copy_that_cannot_be_completed_leaves_no_parts() {
 async fn the_end_of_a_cluster_does_not_reach_the_copies_of_the_next_leader() {
     let objects = MemoryObjects::new();
     let a = leading(&objects, 1);
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let key = kept_program(&a).await;
     let b = leading(&objects, 2);
     b.keep(&key).await.unwrap();
     a.clear().await.unwrap();
@@ -276,8 +267,7 @@ async fn the_end_of_a_cluster_does_not_reach_the_copies_of_the_next_leader() {
 async fn nothing_is_restored_in_order_to_be_removed() {
     let objects = MemoryObjects::new();
     let a = leading(&objects, 1);
-    let key = program(&a).await;
-    a.keep(&key).await.unwrap();
+    let key = kept_program(&a).await;
     let files = Arc::new(MemoryBlobs::new());
     let b = DurableBlobs::new(Arc::clone(&files) as Arc<dyn BlobStore>, Arc::new(objects.clone()));
     b.lead(leader(2));

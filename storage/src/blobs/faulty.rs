@@ -4,64 +4,15 @@
 //! A call that hangs takes effect once the fault is lifted, as with [`FaultyObjects`](crate::objects::FaultyObjects).
 
 use super::{BlobFuture, BlobStore, BlobWriter};
-use crate::objects::{
-    Fault,
-    faulty::{FaultSwitch, Faults},
-};
+use crate::objects::faulty::{FaultSwitch, Faulty};
 use bytes::Bytes;
 use futures::TryFutureExt as _;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-/// A blob store for tests that wraps another store. A test sets one fault for calls that only read and one for
-/// uploads and removals: calls then wait (on tokio's clock), hang, or fail without having changed anything. Clones
-/// share the store and the faults.
-#[derive(Debug, Clone)]
-pub struct FaultyBlobs {
-    inner: Arc<dyn BlobStore>,
-    faults: FaultSwitch,
-}
-
-impl FaultyBlobs {
-    /// Wraps `inner`; no fault is set at first.
-    pub fn new(inner: Arc<dyn BlobStore>) -> Self {
-        Self { inner, faults: FaultSwitch::new() }
-    }
-
-    /// Sets the fault of `find`, `stored`, `read`, `path`, `references` and `keys`, for calls from now on and for those that hang now or
-    /// were made but not polled yet, which so pass, fail or go on waiting. Calls that are slow already are not affected.
-    pub fn set_reads(&self, fault: Fault) {
-        self.faults.set_reads(fault);
-    }
-
-    /// Sets the fault of uploads (`begin` and the calls of a writer), `remove` and `remove_job`, for calls from now on and for those that
-    /// hang now or were made but not polled yet, which so pass, fail or go on waiting. Calls that are slow already are not affected.
-    pub fn set_writes(&self, fault: Fault) {
-        self.faults.set_writes(fault);
-    }
-
-    /// Sets the same fault for reads and writes, for calls from now on and for those that hang now or were made but not polled yet, which
-    /// so pass, fail or go on waiting. Calls that are slow already are not affected.
-    pub fn set(&self, fault: Fault) {
-        self.set_reads(fault.clone());
-        self.set_writes(fault);
-    }
-
-    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`], reads and writes together; calls whose
-    /// future exists but was not polled yet count too. A call whose future was dropped does not.
-    pub fn waiting(&self) -> usize {
-        self.faults.waiting()
-    }
-
-    fn call<T: 'static>(
-        &self,
-        of: fn(&Faults) -> &Fault,
-        work: impl FnOnce(&dyn BlobStore) -> BlobFuture<T> + Send + 'static,
-    ) -> BlobFuture<T> {
-        let inner = Arc::clone(&self.inner);
-        self.faults.call(of, move || work(&*inner))
-    }
-}
+/// A blob store for tests that wraps another store; reads are `find`, `stored`, `read`, `path`, `references` and `keys`, writes are uploads
+/// (`begin` and the calls of a writer), `remove` and `remove_job`.
+pub type FaultyBlobs = Faulty<dyn BlobStore>;
 
 impl BlobStore for FaultyBlobs {
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>> {

@@ -6,7 +6,7 @@
 //! tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs holds up these
 //! calls but no lane. This module must never give a file its final name before its content is synced.
 
-use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
+use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter};
 use crate::disk::DiskCalls;
 use crate::objects::{
     StoreError,
@@ -17,7 +17,7 @@ use crate::objects::{
 };
 use bytes::Bytes;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
-use sha2::{Digest, Sha256};
+use platform::content::{ContentHasher, hash_file_now};
 use std::{
     collections::BTreeSet,
     fs::{self, File, Permissions},
@@ -141,7 +141,7 @@ impl Folder {
         if self.is_verified(key, stamp) {
             return Ok(path);
         }
-        let (actual, _) = hash_file_now(&path)?;
+        let (actual, _) = hash_file_now(&path).map_err(|e| StoreError::from_io(&path, &e))?;
         if actual != key.hash {
             // The damaged file is removed, so that the next upload replaces it. If it stayed, `find` would report it
             // for ever.
@@ -278,7 +278,7 @@ impl BlobStore for FileBlobs {
         self.call(move |folder| {
             let (path, file) = create_temporary(&folder.root)?;
             let open = Some((Temporary { path, root: folder.root.clone() }, file));
-            Ok(Box::new(Incoming { store, open, hasher: Sha256::new(), written: 0 }) as Box<_>)
+            Ok(Box::new(Incoming { store, open, hasher: ContentHasher::default() }) as Box<_>)
         })
     }
 
@@ -324,8 +324,7 @@ struct Incoming {
     store: FileBlobs,
     /// The temporary file; `None` once a call has taken it over, to write it, finish it or remove it.
     open: Option<(Temporary, File)>,
-    hasher: Sha256,
-    written: u64,
+    hasher: ContentHasher,
 }
 
 impl Incoming {
@@ -336,8 +335,7 @@ impl Incoming {
         // If the write fails, the temporary file is removed on this thread, which may block.
         file.write_all(bytes).map_err(|e| StoreError::from_io(&self.store.folder.root, &e))?;
         self.open = Some((temporary, file));
-        self.hasher.update(bytes);
-        self.written = self.written.saturating_add(bytes.len() as u64);
+        self.hasher.add(bytes);
         Ok(())
     }
 
@@ -351,7 +349,7 @@ impl Incoming {
         let Some((temporary, file)) = self.open.take() else {
             return Err(BlobStoreError::NotFound(expected));
         };
-        let actual = ContentHash(self.hasher.finalize_reset().into());
+        let (actual, size) = std::mem::take(&mut self.hasher).finish();
         if actual != expected {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
@@ -362,7 +360,7 @@ impl Incoming {
         file.sync_all().map_err(failed)?;
         // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
-        let key = BlobKey { job, hash: expected, kind, size: self.written };
+        let key = BlobKey { job, hash: expected, kind, size };
         let there = folder.checked(&key).is_ok();
         let same = if there { None } else { folder.same_content(expected) };
         let _changes = folder.changes();

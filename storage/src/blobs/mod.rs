@@ -30,8 +30,6 @@ use model::{BlobKey, BlobKind, ContentHash, JobId};
 use sha2::{Digest, Sha256};
 use std::{
     fmt,
-    fs::File,
-    io::Read,
     path::{Path, PathBuf},
 };
 use thiserror::Error;
@@ -128,33 +126,6 @@ pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
     ContentHash(Sha256::digest(bytes).into())
 }
 
-/// Computes the content hash (SHA-256) and the size in bytes of a file, on a blocking thread.
-///
-/// # Errors
-/// Returns the system's error, with the path, if the file can't be read.
-pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
-    let (file, failed) = (path.to_owned(), path.display().to_string());
-    let hashed = platform::blocking(move || hash_file_now(&file)).await;
-    hashed.map_err(|why| StoreError::Io { path: failed, why: why.to_string() })?
-}
-
-/// Does the work of [`hash_file`] on the calling thread, which it blocks.
-fn hash_file_now(path: &Path) -> Result<(ContentHash, u64), StoreError> {
-    let failed = |e| StoreError::from_io(path, &e);
-    let mut file = File::open(path).map_err(failed)?;
-    let mut hasher = Sha256::new();
-    let mut step = vec![0; STEP_BYTES];
-    let mut size = 0u64;
-    loop {
-        let n = file.read(&mut step).map_err(failed)?;
-        match step.get(..n) {
-            Some(bytes) if n > 0 => hasher.update(bytes),
-            _ => return Ok((ContentHash(hasher.finalize().into()), size)),
-        }
-        size = size.saturating_add(n as u64);
-    }
-}
-
 /// Copies a local file into the store as a blob of this job (`None`: no job) and kind, and returns its key. The file is read once for its
 /// hash; it is not copied, and the blob not verified, if the store has one of that hash and size under that job and kind. The file stays.
 ///
@@ -166,12 +137,12 @@ pub async fn store_file(
     job: Option<JobId>,
     kind: BlobKind,
 ) -> Result<BlobKey, BlobStoreError> {
-    let (hash, size) = hash_file(path).await?;
+    let failed = |e| StoreError::from_io(path, &e);
+    let (hash, size) = platform::content::hash_file(path).await.map_err(failed)?;
     match store.find(job, hash).await? {
         Some(key) if key.kind == kind && key.size == size => return Ok(key),
         _ => {}
     }
-    let failed = |e| StoreError::from_io(path, &e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
     let mut writer = store.begin().await?;
     loop {

@@ -181,7 +181,7 @@ async fn a_file_is_taken_in_once() {
     let bytes: Vec<u8> = (0..700_000u32).map(|i| (i % 251) as u8).collect();
     fs::write(&source, &bytes).unwrap();
     let key = store_file(&store, &source, None, BlobKind::Permanent).await.unwrap();
-    assert_eq!((key.hash, key.size), hash_file(&source).await.unwrap());
+    assert_eq!((key.hash, key.size), platform::content::hash_file(&source).await.unwrap());
     assert_eq!(store_file(&store, &source, None, BlobKind::Permanent).await, Ok(key));
     assert_eq!(fs::read(store.path(&key).await.unwrap().unwrap()).unwrap(), bytes);
     let missing = store_file(&store, &dir.path().join("none"), None, BlobKind::Permanent).await;

@@ -1,12 +1,12 @@
 //! Files of HDFS. The configuration is Hadoop's own, in `HADOOP_CONF_DIR`.
 
 use super::{RemoteFile, RemoteFiles};
-use crate::objects::hdfs::{LIMITS, store_error};
+use crate::objects::hdfs::{LateClient, store_error};
 use crate::objects::{StoreError, StoreFuture};
 use bytes::Bytes;
+use hdfs_native::Client;
 use hdfs_native::file::FileReader;
-use hdfs_native::{Client, ClientBuilder};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest time that a listing, the opening of a file or the reading of a range may take.
@@ -17,8 +17,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 pub(super) struct HdfsFiles {
     /// The URI `hdfs://nameservice`; without a name it is that of `fs.defaultFS`.
     service: Arc<str>,
-    /// Made by the first call, inside of its future: the client keeps the runtime that it is made in.
-    client: Arc<OnceLock<Client>>,
+    client: LateClient,
 }
 
 impl HdfsFiles {
@@ -26,20 +25,11 @@ impl HdfsFiles {
     pub(super) fn of(uri: &str) -> Self {
         let rest = uri.strip_prefix("hdfs://").unwrap_or_default();
         let name = rest.split('/').next().unwrap_or_default();
-        Self { service: format!("hdfs://{name}").into(), client: Arc::default() }
+        Self { service: format!("hdfs://{name}").into(), client: LateClient::default() }
     }
 
     fn client(&self) -> Result<Client, StoreError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client.clone());
-        }
-        let url = format!("{}/", self.service);
-        let client = ClientBuilder::new().with_url(url).with_config(LIMITS).build();
-        let client = client.map_err(|error| StoreError::UnknownUri {
-            uri: self.service.to_string(),
-            why: format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"),
-        })?;
-        Ok(self.client.get_or_init(|| client).clone())
+        self.client.get(&self.service, &self.service)
     }
 
     fn path(&self, uri: &str) -> Result<String, StoreError> {

@@ -87,37 +87,40 @@ impl FaultSwitch {
     }
 }
 
-/// An object store for tests that wraps another store. A test sets one fault for reads (`get`, `list`) and one for writes
-/// (`put_new`, `put`, `delete`, `sweep`): calls then wait (on tokio's clock), hang, or fail without having changed anything. Takes objects
-/// only whole (`begin` returns `None`). Clones share the store and the faults.
-#[derive(Debug, Clone)]
-pub struct FaultyObjects {
-    inner: Arc<dyn ObjectStore>,
-    faults: FaultSwitch,
+/// A store for tests that wraps another store. A test sets one fault for calls that only read and one for calls that write or remove: calls
+/// then wait (on tokio's clock), hang, or fail without having changed anything. Clones share the store and the faults.
+#[derive(Debug)]
+pub struct Faulty<S: ?Sized> {
+    pub(crate) inner: Arc<S>,
+    pub(crate) faults: FaultSwitch,
 }
 
-impl FaultyObjects {
+/// An object store for tests that wraps another store; reads are `get` and `list`, writes are `put_new`, `put`, `delete` and `sweep`. Takes
+/// objects only whole (`begin` returns `None`).
+pub type FaultyObjects = Faulty<dyn ObjectStore>;
+
+impl<S: ?Sized> Clone for Faulty<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), faults: self.faults.clone() }
+    }
+}
+
+impl<S: ?Sized + Send + Sync + 'static> Faulty<S> {
     /// Wraps `inner`; no fault is set at first.
-    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
+    pub fn new(inner: Arc<S>) -> Self {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of `get` and `list` for calls from now on and for those that hang or were made but not polled yet, which so pass,
-    /// wait or fail. Calls that are slow already are not affected. Returns at once.
+    /// Sets the fault of calls that only read, for calls from now on and for those that hang now or were made but not polled yet, which so
+    /// pass, fail or go on waiting. Calls that are slow already are not affected. Returns at once.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
 
-    /// Sets the fault of `put_new`, `put`, `delete` and `sweep` for calls from now on and for those that hang or were made but not polled
-    /// yet, which so pass, wait or fail. Calls that are slow already are not affected. Returns at once.
+    /// Sets the fault of calls that write or remove, for calls from now on and for those that hang now or were made but not polled yet,
+    /// which so pass, fail or go on waiting. Calls that are slow already are not affected. Returns at once.
     pub fn set_writes(&self, fault: Fault) {
         self.faults.set_writes(fault);
-    }
-
-    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`], reads and writes together; calls whose
-    /// future exists but was not polled yet count too. A call whose future was dropped does not.
-    pub fn waiting(&self) -> usize {
-        self.faults.waiting()
     }
 
     /// Sets the same fault for reads and writes, for calls from now on and for those that hang now or were made but not polled yet, which
@@ -127,11 +130,18 @@ impl FaultyObjects {
         self.set_writes(fault);
     }
 
-    fn call<T: Send + 'static>(
+    /// Returns the number of calls that wait now because of [`Fault::Slow`] or [`Fault::Hang`], reads and writes together; calls whose
+    /// future exists but was not polled yet count too. A call whose future was dropped does not.
+    pub fn waiting(&self) -> usize {
+        self.faults.waiting()
+    }
+
+    /// Makes a call of the wrapped store as the fault that `of` chooses lets it.
+    pub(crate) fn call<T: 'static, E: From<StoreError> + 'static>(
         &self,
         of: fn(&Faults) -> &Fault,
-        work: impl FnOnce(&dyn ObjectStore) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
+        work: impl FnOnce(&S) -> BoxFuture<'static, Result<T, E>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, E>> {
         let inner = Arc::clone(&self.inner);
         self.faults.call(of, move || work(&*inner))
     }

@@ -6,11 +6,12 @@
 
 use super::file::TEMPORARY_PREFIX;
 use super::remote::{Backend, Create, folder_of};
-use super::{FolderChoice, StoreError};
+use super::{FolderChoice, StoreError, unknown_uri};
 use bytes::Bytes;
 use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
 use platform::Platform;
+use std::sync::{Arc, OnceLock};
 
 /// Only the user may read folders and files, as in the file store: graphs contain arguments and environments.
 const FOLDER_MODE: u32 = 0o700;
@@ -24,12 +25,35 @@ const TRIES: u32 = 20;
 
 /// Limits of the HDFS client, which override Hadoop's configuration files: the client gives up on a NameNode that
 /// refuses connections after about five seconds, and on a DataNode that does not answer after ten.
-pub(crate) const LIMITS: [(&str, &str); 4] = [
+const LIMITS: [(&str, &str); 4] = [
     ("dfs.client.failover.max.attempts", "6"),
     ("dfs.client.failover.sleep.base.millis", "200"),
     ("dfs.client.failover.sleep.max.millis", "1000"),
     ("dfs.client.socket-timeout", "10000"),
 ];
+
+/// Makes a client of the name service `hdfs://name`, for the URI that an error names. Contacts nothing.
+fn client_of(service: &str, uri: &str) -> Result<Client, StoreError> {
+    let client = ClientBuilder::new().with_url(format!("{service}/")).with_config(LIMITS).build();
+    client.map_err(|error| {
+        unknown_uri(uri, format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"))
+    })
+}
+
+/// A client that is made by the first call, inside of its future: it keeps the runtime that it is made in. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LateClient(Arc<OnceLock<Client>>);
+
+impl LateClient {
+    /// Returns the client of the name service `hdfs://name`; makes it if this is the first call. An error names the URI.
+    pub(crate) fn get(&self, service: &str, uri: &str) -> Result<Client, StoreError> {
+        if let Some(client) = self.0.get() {
+            return Ok(client.clone());
+        }
+        let client = client_of(service, uri)?;
+        Ok(self.0.get_or_init(|| client).clone())
+    }
+}
 
 /// An object store in a directory of HDFS.
 #[derive(Debug)]
@@ -51,11 +75,7 @@ impl Hdfs {
         platform: Platform,
     ) -> Result<Self, StoreError> {
         let service = format!("hdfs://{nameservice}");
-        let client = ClientBuilder::new().with_url(format!("{service}/")).with_config(LIMITS);
-        let client = client.build().map_err(|error| StoreError::UnknownUri {
-            uri: uri.to_owned(),
-            why: format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"),
-        })?;
+        let client = client_of(&service, uri)?;
         Ok(Self { client, service, root: path.trim_end_matches('/').to_owned(), platform })
     }
 

@@ -23,7 +23,7 @@ mod stream;
 mod tests;
 
 #[cfg(any(test, feature = "testing"))]
-pub use faulty::{Fault, FaultyObjects};
+pub use faulty::{Fault, Faulty, FaultyObjects};
 pub use file::FileObjects;
 pub use memory::MemoryObjects;
 pub use probe::probe;

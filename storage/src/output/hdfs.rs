@@ -6,12 +6,12 @@ use super::{
 };
 use crate::objects::{
     StoreError, StoreFuture,
-    hdfs::{LIMITS, absent, store_error},
+    hdfs::{LateClient, absent, store_error},
     unknown_uri,
 };
 use bytes::Bytes;
-use hdfs_native::{Client, ClientBuilder, WriteOptions, file::FileWriter};
-use std::sync::{Arc, OnceLock};
+use hdfs_native::{Client, WriteOptions, file::FileWriter};
+use std::sync::Arc;
 
 const PIECE_BYTES: usize = 4 << 20;
 /// The permissions that Hadoop's own clients set with the usual umask: output is for others to read.
@@ -25,8 +25,7 @@ pub(super) struct HdfsFolder {
     service: Arc<str>,
     /// The folder's absolute path, without a slash at its end.
     path: Arc<str>,
-    /// Made by the first call, inside of its future: the client keeps the runtime that it is made in.
-    client: Arc<OnceLock<Client>>,
+    client: LateClient,
 }
 
 impl HdfsFolder {
@@ -38,22 +37,11 @@ impl HdfsFolder {
             return Err(unknown_uri(uri, "it names no directory".to_owned()));
         }
         let service = format!("hdfs://{service}").into();
-        Ok(Self { uri: uri.into(), service, path: path.into(), client: Arc::default() })
+        Ok(Self { uri: uri.into(), service, path: path.into(), client: LateClient::default() })
     }
 
     fn client(&self) -> Result<Client, StoreError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client.clone());
-        }
-        let client =
-            ClientBuilder::new().with_url(format!("{}/", self.service)).with_config(LIMITS);
-        let client = client.build().map_err(|error| {
-            unknown_uri(
-                &self.uri,
-                format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"),
-            )
-        })?;
-        Ok(self.client.get_or_init(|| client).clone())
+        self.client.get(&self.service, &self.uri)
     }
 
     fn path_of(&self, name: &str) -> String {

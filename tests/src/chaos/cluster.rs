@@ -255,9 +255,14 @@ impl Cluster {
     }
 }
 
-/// Returns a port that is free now and below those that the system gives to outgoing connections.
-fn free_port() -> Result<u16> {
+/// Returns a port that is free now and that no other process gets by chance: outgoing connections and listeners on port 0 get theirs from
+/// 32768 on, and one of those might take the port before the process that it is meant for.
+///
+/// # Errors
+/// No such port is free.
+pub fn free_port() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Processes of tests that run at the same time begin at different places.
     let first = u16::try_from(std::process::id() % 150).unwrap_or(0) * 100;
     for _ in 0..10_000 {
         let port = 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed) % 5_000);

@@ -77,7 +77,7 @@ pub enum Trace {
 
 struct State {
     hash: Sha256,
-    invariants: Vec<Box<dyn Invariant>>,
+    invariants: Vec<(&'static str, Box<dyn Invariant>)>,
     violations: Vec<Violation>,
     counts: BTreeMap<&'static str, u64>,
     faults: Faults,
@@ -163,7 +163,7 @@ impl Observer {
     /// Tells all invariants that a host starts anew, for the `incarnation`-th time: what its earlier process held in memory is gone.
     pub fn host_started(&self, host: &str, incarnation: u32) {
         self.with(|s| {
-            for invariant in &mut s.invariants {
+            for (_, invariant) in &mut s.invariants {
                 invariant.host_started(host, incarnation);
             }
         });
@@ -172,8 +172,7 @@ impl Observer {
     /// Has all invariants judge, at the end of the run, what had to happen by now; what they find becomes violations.
     pub fn run_ended(&self) {
         self.with(|s| {
-            for invariant in &mut s.invariants {
-                let name = invariant.name();
+            for (name, invariant) in &mut s.invariants {
                 let found = invariant.run_ended().into_iter();
                 s.violations.extend(found.map(|what| Violation { invariant: name, what }));
             }
@@ -274,11 +273,11 @@ impl State {
         {
             *self.counts.entry("slots reassigned").or_default() += 1;
         }
-        for invariant in &mut self.invariants {
+        for (name, invariant) in &mut self.invariants {
             if let Err(what) = invariant.see(seen) {
                 let at = seen.at.as_secs_f64();
                 let what = format!("at {at:.3} s on {host}: {what}");
-                self.violations.push(Violation { invariant: invariant.name(), what });
+                self.violations.push(Violation { invariant: name, what });
             }
         }
     }

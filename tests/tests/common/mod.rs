@@ -9,11 +9,11 @@ pub mod visits;
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -59,6 +59,23 @@ pub fn bin(name: &str) -> PathBuf {
     let path = bin_folder().join(name);
     assert!(path.is_file(), "{} is not built", path.display());
     path
+}
+
+/// Returns the path of a binary as [`bin`] does, as text for an argument.
+pub fn program(name: &str) -> String {
+    bin(name).to_str().unwrap().to_owned()
+}
+
+/// Runs a binary of the workspace to its end, with no configuration named by the environment; returns its exit status and output.
+pub fn run<A: AsRef<OsStr>>(name: &str, args: impl IntoIterator<Item = A>) -> Output {
+    Command::new(bin(name)).args(args).env_remove("FLOTT_CONF_DIR").output().unwrap()
+}
+
+/// Returns the output of a command that must have succeeded; panics with what it has written to standard error if it has not.
+#[track_caller]
+pub fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 /// One process of a test. Dropping it kills the process, even a stopped one, and prints the end of its log if the test fails.
@@ -147,19 +164,21 @@ pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Opt
     }
 }
 
-/// Returns a port that is free now and that no other process gets by chance: outgoing connections
-/// and listeners on port 0 get theirs from 32768 on, and one of those might take the port before
-/// the process that it is meant for.
+/// Returns a port as [`tests::chaos::cluster::free_port`] does.
 pub fn free_port() -> u16 {
-    const PORTS: std::ops::Range<u32> = 12_000..32_000;
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let ports = (0..PORTS.len()).map(|_| {
-        // Processes of tests that run at the same time begin at different places.
-        let next = (std::process::id() % 1_000) * 97 + TAKEN.fetch_add(1, Ordering::Relaxed);
-        u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start)).unwrap()
-    });
-    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.into_iter().find(is_free).unwrap()
+    tests::chaos::cluster::free_port().unwrap()
+}
+
+/// Returns true if there is a process with this id that has not ended. One that has ended is listed until its parent has asked for
+/// its exit code.
+pub fn runs(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+/// Returns the options by which a cluster keeps its jobs in the directory `storage`, a path or a URI.
+pub fn ha(storage: &str) -> [(&'static str, &str); 2] {
+    [("high-availability.type", "filesystem"), ("high-availability.storageDir", storage)]
 }
 
 /// A cluster of real processes on this machine: one JobManager and TaskManagers, with files in a temporary folder. Dropping it kills the
@@ -336,6 +355,25 @@ impl Cluster {
         })
     }
 
+    /// Submits `word_count` of this parallelism for a text or a folder; returns the job's id.
+    pub fn count_words(&self, text: &str, out: &Path, parallelism: &str) -> String {
+        let args =
+            ["--input", text, "--output", out.to_str().unwrap(), "--parallelism", parallelism];
+        self.submit(&bin("word_count"), &request(&args, 1))
+    }
+
+    /// Submits `sequence_sum` for these numbers; returns the job's id.
+    pub fn sum(&self, numbers: Numbers, out: &Path, parallelism: i64) -> String {
+        self.submit(&bin("sequence_sum"), &request(&numbers.args(out), parallelism))
+    }
+
+    /// Kills a TaskManager by its place in [`Cluster::taskmanagers`], forgets it and starts another one.
+    pub fn replace_taskmanager(&mut self, place: usize) {
+        self.taskmanagers[place].kill();
+        self.taskmanagers.remove(place);
+        self.start_taskmanager(&[]);
+    }
+
     /// Runs `flott` to its end with the arguments `first`, this cluster's options, and `last`; returns its exit status and output.
     pub fn flott(&self, first: &[&str], last: &[&str]) -> Output {
         let mut command = self.command(&bin("flott"), first);
@@ -345,12 +383,52 @@ impl Cluster {
 }
 
 /// Makes the request to run an uploaded program with these arguments and this parallelism.
-pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
+pub fn request<A: AsRef<str>>(args: &[A], parallelism: i64) -> JarRequest {
     JarRequest {
-        program_args_list: Some(args.iter().map(|a| (*a).to_owned()).collect()),
+        program_args_list: Some(args.iter().map(|a| a.as_ref().to_owned()).collect()),
         parallelism: Some(parallelism),
         ..JarRequest::default()
     }
+}
+
+/// The numbers from 0 that `sequence_sum` sums up by their remainders, and how many of them it emits in a second.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    /// How many numbers there are.
+    pub count: u64,
+    /// How many of them are emitted in a second.
+    pub rate: u64,
+    /// How many keys there are: a number's key is its remainder.
+    pub keys: u64,
+}
+
+/// More numbers than any test waits for.
+pub const ENDLESS: Numbers = Numbers { count: 1_000_000_000, rate: 100, keys: 10 };
+
+impl Numbers {
+    /// Returns the arguments by which `sequence_sum` sums up these numbers and writes the sums to `out`.
+    pub fn args(&self, out: &Path) -> Vec<String> {
+        let Self { count, rate, keys } = self;
+        let words = format!("--count {count} --rate {rate} --keys {keys} --output");
+        words.split(' ').chain([out.to_str().unwrap()]).map(str::to_owned).collect()
+    }
+
+    /// Returns the lines that `sequence_sum` has to write, sorted: key, how many numbers have it, and their sum.
+    pub fn sums(&self) -> Vec<String> {
+        let of_key = |key| (key..self.count).step_by(usize::try_from(self.keys).unwrap());
+        let line = |key| format!("{key}\t{}\t{}", of_key(key).count(), of_key(key).sum::<u64>());
+        let mut lines: Vec<String> = (0..self.keys).map(line).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// Returns the lines of a text, such as what a command has printed, sorted.
+pub fn sorted_lines(text: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        String::from_utf8(text.to_vec()).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
 
 /// Counts the words of a file without Flott, by `tr | sort | uniq -c`: returns lines `word<TAB>count` in byte order.
@@ -358,8 +436,7 @@ pub fn expected_counts(text: &Path) -> Vec<String> {
     let script = r"tr -s '[:space:]' '\n' < $0 | grep -av '^$' | LC_ALL=C sort | uniq -c";
     let output =
         Command::new("sh").env("LC_ALL", "C").args(["-c", script]).arg(text).output().unwrap();
-    assert!(output.status.success());
-    let mut lines: Vec<String> = String::from_utf8(output.stdout)
+    let mut lines: Vec<String> = String::from_utf8(succeeded(output).stdout)
         .unwrap()
         .lines()
         .map(|line| {

@@ -13,6 +13,7 @@ use hyper_util::server::conn::auto::Builder;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use std::sync::Arc;
+use storage::objects::S3Settings;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -51,6 +52,28 @@ impl S3Server {
         let reads = Arc::default();
         runtime.spawn(serve(listener, builder.build(), Arc::clone(&reads)));
         Self { endpoint, folder, reads, runtime: Some(runtime) }
+    }
+
+    /// Returns the settings by which processes reach the server, with this secret.
+    pub fn settings(&self, secret: &str) -> S3Settings {
+        S3Settings {
+            endpoint: Some(self.endpoint.clone()),
+            region: Some("us-east-1".to_owned()),
+            access_key: Some(ACCESS_KEY.to_owned()),
+            secret_key: Some(secret.to_owned()),
+            path_style_access: true,
+        }
+    }
+
+    /// Returns the options of the same meaning, for a cluster or a job.
+    pub fn options<'a>(&'a self, secret: &'a str) -> [(&'static str, &'a str); 5] {
+        [
+            ("s3.endpoint", &self.endpoint),
+            ("s3.region", "us-east-1"),
+            ("s3.access-key", ACCESS_KEY),
+            ("s3.secret-key", secret),
+            ("s3.path.style.access", "true"),
+        ]
     }
 
     /// Creates or replaces the object `name` of [`BUCKET`] by writing its file, without a request to the server.

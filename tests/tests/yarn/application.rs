@@ -1,17 +1,19 @@
 //! An application that a test stages and submits as the client does it.
 
-use super::common::eventually;
+use super::common::{bin, eventually, program, run, succeeded};
 use hadoop::conf::Configuration;
 use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
 use hadoop::tokens::{Credentials, Secret};
 use hadoop::yarn::messages::{
-    ApplicationId, ApplicationReport, ApplicationSubmissionContext, ContainerLaunchContext,
-    FinalApplicationStatus, LocalResource, NodeState, Resource, YarnApplicationState,
+    ApplicationAttemptReport, ApplicationId, ApplicationReport, ApplicationSubmissionContext,
+    ContainerLaunchContext, FinalApplicationStatus, LocalResource, NodeState, Resource,
+    YarnApplicationState,
 };
 use hadoop::yarn::{YarnClient, renewer};
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
-use serde_json::json;
+use rest::client::{ClientTimeouts, RestClient};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -76,6 +78,25 @@ impl Application {
         Self::of_attempts(1, command, env, options, files)
     }
 
+    /// A session of the binary `flott`, with these options beside those of [`options`].
+    pub(super) fn session(more: &[(&str, &str)]) -> Self {
+        let command = jobmanager("flott", "session");
+        Self::submit(&command, &[], &options(more), &[("flott", &bin("flott"))])
+    }
+
+    /// A program as its own JobManager, with these arguments, and these options beside those of [`options`].
+    pub(super) fn of_program(
+        attempts: i32,
+        program: &str,
+        args: &Value,
+        more: &[(&str, &str)],
+    ) -> Self {
+        let args = args.to_string();
+        let options = options(&[&[("pipeline.program-args", &*args)], more].concat());
+        let (command, role) = (jobmanager("program", "application"), [("FLOTT_ROLE", "cluster")]);
+        Self::of_attempts(attempts, &command, &role, &options, &[("program", &bin(program))])
+    }
+
     pub(super) fn of_attempts(
         attempts: i32,
         command: &str,
@@ -113,18 +134,22 @@ impl Application {
         (host.to_owned(), port.parse().unwrap())
     }
 
+    /// Waits until it runs; a client of its REST endpoint.
+    pub(super) fn client(&self) -> RestClient {
+        let (host, port) = self.rest();
+        RestClient::new(&host, port, ClientTimeouts::default())
+    }
+
+    /// The attempts to run it so far.
+    pub(super) fn attempts(&self) -> Vec<ApplicationAttemptReport> {
+        self.block_on(self.yarn.attempts(self.id)).unwrap()
+    }
+
     /// Waits for the end; its report.
     pub(super) fn ended(&self) -> ApplicationReport {
         eventually(WITHIN, "the application ends", || {
             let report = self.report();
-            let state = report.state();
-            let over = matches!(
-                state,
-                YarnApplicationState::Finished
-                    | YarnApplicationState::Failed
-                    | YarnApplicationState::Killed
-            );
-            over.then_some(report)
+            is_over(report.state()).then_some(report)
         })
     }
 
@@ -180,8 +205,7 @@ impl Application {
 
     /// The NodeManager of two that its ApplicationMaster is not on, as `cargo xtask yarn` calls it.
     pub(super) fn other_node(&self) -> String {
-        let attempts = self.block_on(self.yarn.attempts(self.id)).unwrap();
-        let id = attempts.first().unwrap().am_container_id.unwrap();
+        let id = self.attempts().first().unwrap().am_container_id.unwrap();
         let node = self.block_on(self.yarn.container(id)).unwrap().node_id.unwrap();
         // Ports of the nodes go up with their numbers.
         let nodes = self.block_on(self.yarn.nodes(&[NodeState::Running])).unwrap();
@@ -286,6 +310,24 @@ async fn staged_and_submitted(
     };
     yarn.submit(context).await.unwrap();
     (yarn, hdfs, id, staging)
+}
+
+/// Whether an application in this state has ended.
+pub(super) fn is_over(state: YarnApplicationState) -> bool {
+    use YarnApplicationState::{Failed, Finished, Killed};
+    matches!(state, Finished | Failed | Killed)
+}
+
+/// Runs a program by `flott run` in the session of this client, to its end, which must be a success.
+pub(super) fn run_in<A: AsRef<str>>(
+    session: &RestClient,
+    parallelism: u32,
+    name: &str,
+    args: &[A],
+) {
+    let (parallelism, program) = (parallelism.to_string(), program(name));
+    let words = ["run", "-p", &parallelism, "-m", session.authority(), &program];
+    succeeded(run("flott", words.into_iter().chain(args.iter().map(A::as_ref))));
 }
 
 /// Containers that are small and quickly asked for.

@@ -1,12 +1,14 @@
 //! The command line on a real cluster: `flott run`, `run-application` and `yarn-session`, from the checks to the end of the
 //! application; what is left when it is broken off.
 
-use super::application::{WITHIN, hdfs};
-use super::common::{bin, eventually, expected_counts, repository_text};
+use super::application::{WITHIN, hdfs, is_over};
+use super::common::{
+    bin, eventually, expected_counts, program, repository_text, sorted_lines, succeeded,
+};
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hadoop::yarn::YarnClient;
-use hadoop::yarn::messages::{GetApplicationsRequest, YarnApplicationState};
+use hadoop::yarn::messages::GetApplicationsRequest;
 use hdfs_native::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,6 +27,10 @@ pub(super) const SIZES: [&str; 6] = [
     "-D",
     "taskmanager.numberOfTaskSlots=2",
 ];
+
+/// The commands that start a cluster for one program: it is its own JobManager, or the client builds its graph.
+pub(super) const MODES: [&[&str]; 2] =
+    [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
 
 /// A user of the cluster with a place of its own for the session file.
 pub(super) struct User {
@@ -64,14 +70,6 @@ impl User {
     /// Ids of applications that have not ended.
     pub(super) fn alive(&self) -> Vec<String> {
         let all = self.runtime.block_on(self.yarn.applications(&GetApplicationsRequest::default()));
-        let is_over = |state| {
-            matches!(
-                state,
-                YarnApplicationState::Finished
-                    | YarnApplicationState::Failed
-                    | YarnApplicationState::Killed
-            )
-        };
         let alive = all.unwrap().into_iter().filter(|report| !is_over(report.state()));
         alive.map(|report| report.application_id.unwrap().to_string()).collect()
     }
@@ -101,29 +99,20 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-pub(super) fn lines(bytes: &[u8]) -> Vec<String> {
-    let mut lines: Vec<String> = text_of(bytes).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn an_attached_client_gets_every_line_before_the_job_manager_goes() {
     let (user, text) = (User::new(), repository_text());
     let expected = expected_counts(&text);
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
-    let program = program.to_str().unwrap();
-    let in_modes: [&[&str]; 2] =
-        [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
-    for mode in in_modes {
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
+    for mode in MODES {
         let began = Instant::now();
-        let words = [mode, &SIZES, &["-p", "4", program, "--input", input]].concat();
+        let words = [mode, &SIZES, &["-p", "4", &*program, "--input", input]].concat();
         let run = user.flott(&words);
         let said = text_of(&run.stderr);
         eprintln!("{mode:?} in {:?}:\n{said}", began.elapsed());
         assert!(run.status.success(), "{said}");
-        assert_eq!(lines(&run.stdout), expected);
+        assert_eq!(sorted_lines(&run.stdout), expected);
         for step in ["staged ", "launched: ", "running: ", "finished in "] {
             assert!(said.contains(step), "{step}: {said}");
         }
@@ -136,20 +125,18 @@ fn an_attached_client_gets_every_line_before_the_job_manager_goes() {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_session_is_found_by_its_file_and_stopped() {
     let (user, text) = (User::new(), repository_text());
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
-    let run = ["run", "-t", "yarn-session", program.to_str().unwrap(), "--input", input];
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
+    let run = ["run", "-t", "yarn-session", &*program, "--input", input];
     let none = user.flott(&run);
     assert_eq!(none.status.code(), Some(64));
     assert!(text_of(&none.stderr).contains("no session is known"), "{}", text_of(&none.stderr));
     let start = ["yarn-session", "-d", "-jm", "512", "-tm", "512", "-s", "2", "-nm", "of a test"];
-    let started = user.flott(&start);
-    assert!(started.status.success(), "{}", text_of(&started.stderr));
+    let started = succeeded(user.flott(&start));
     let alive = user.alive();
     assert_eq!(alive.len(), 1);
     assert!(text_of(&started.stdout).contains(&alive[0]), "{}", text_of(&started.stdout));
-    let counted = user.flott(&run);
-    assert!(counted.status.success(), "{}", text_of(&counted.stderr));
-    assert_eq!(lines(&counted.stdout), expected_counts(&text));
+    let counted = succeeded(user.flott(&run));
+    assert_eq!(sorted_lines(&counted.stdout), expected_counts(&text));
     let listed = user.flott(&["list", "-a", "-t", "yarn-session"]);
     assert!(text_of(&listed.stdout).contains("FINISHED"), "{}", text_of(&listed.stdout));
     // Attached by its id, and ended by a word on standard input.
@@ -173,12 +160,11 @@ fn a_session_is_found_by_its_file_and_stopped() {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn what_is_broken_off_leaves_nothing() {
     let (user, text) = (User::new(), repository_text());
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
-    let program = program.to_str().unwrap();
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
     let words = [
         &["run-application", "-d", "-t", "yarn-application"][..],
         &SIZES,
-        &[program, "--input", input],
+        &[&*program, "--input", input],
     ]
     .concat();
     let interrupted = |mut child: Child| {
@@ -205,8 +191,7 @@ fn what_is_broken_off_leaves_nothing() {
     if let Some(id) = id {
         user.runtime.block_on(user.yarn.kill(id.parse().unwrap(), None)).unwrap();
     }
-    let run = user.flott(&words);
-    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    succeeded(user.flott(&words));
     user.nothing_is_left();
     assert_eq!(user.tokens().len(), 1, "that of the client that was killed is removed");
 }
@@ -215,8 +200,7 @@ fn what_is_broken_off_leaves_nothing() {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn every_bad_input_has_its_own_words() {
     let user = User::new();
-    let program = bin("word_count");
-    let program = program.to_str().unwrap();
+    let program = &*program("word_count");
     let cases: [(&[&str], i32, &str); 6] = [
         (&["-D", "yarn.application.queue=nosuch"], 64, "there are: root.default, root.small"),
         (&["-D", "taskmanager.memory.process.size=1t"], 64, "taskmanager.memory.process.size"),
@@ -299,11 +283,11 @@ fn without_yarn(program: &str) -> Vec<u8> {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn who_waits_in_a_full_queue_is_told_why_and_can_end_it() {
     let (user, text) = (User::new(), repository_text());
-    let program = bin("word_count");
+    let program = program("word_count");
     let words = [
         &["run-application", "-t", "yarn-application"][..],
         &["-D", "yarn.application.queue=small", "-D", "jobmanager.memory.process.size=1300m"],
-        &["-D", "taskmanager.memory.process.size=512m", program.to_str().unwrap()],
+        &["-D", "taskmanager.memory.process.size=512m", &*program],
         &["--input", text.to_str().unwrap()],
     ]
     .concat();
@@ -353,24 +337,21 @@ fn a_program_finds_what_was_shipped_in_every_mode() {
     std::fs::write(&stop, "the of and").unwrap();
     let counted = |line: &String| !["the\t", "of\t", "and\t"].iter().any(|w| line.starts_with(w));
     let expected: Vec<String> = expected_counts(&text).into_iter().filter(counted).collect();
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
-    let job = [program.to_str().unwrap(), "--input", input, "--without", "stop.txt"];
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
+    let job = [&*program, "--input", input, "--without", "stop.txt"];
     let option = format!("yarn.ship-files={}", stop.display());
     let ship = ["-D", &option];
-    let in_modes: [&[&str]; 2] =
-        [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
-    for mode in in_modes {
+    for mode in MODES {
         let run = user.flott(&[mode, &SIZES, &ship, &["-p", "4"], &job].concat());
         assert!(run.status.success(), "{mode:?}: {}", text_of(&run.stderr));
-        assert_eq!(lines(&run.stdout), expected, "{mode:?}");
+        assert_eq!(sorted_lines(&run.stdout), expected, "{mode:?}");
         user.nothing_is_left();
     }
     let ship = ["--ship", stop.to_str().unwrap()];
-    let session = user.flott(&[&["yarn-session", "-d"][..], &SIZES, &ship].concat());
-    assert!(session.status.success(), "{}", text_of(&session.stderr));
-    let run = user.flott(&[&["run", "-t", "yarn-session", "-p", "4"][..], &job].concat());
-    assert!(run.status.success(), "{}", text_of(&run.stderr));
-    assert_eq!(lines(&run.stdout), expected);
+    succeeded(user.flott(&[&["yarn-session", "-d"][..], &SIZES, &ship].concat()));
+    let words = [&["run", "-t", "yarn-session", "-p", "4"][..], &job].concat();
+    let run = succeeded(user.flott(&words));
+    assert_eq!(sorted_lines(&run.stdout), expected);
     let absent = [&["run", "-t", "yarn-session"][..], &job[..3], &["--without", "other"]].concat();
     let refused = user.flott(&absent);
     assert!(!refused.status.success());
@@ -385,14 +366,13 @@ fn a_program_finds_what_was_shipped_in_every_mode() {
 fn a_program_in_the_shared_cache_is_not_uploaded_again() {
     let (user, text) = (User::new(), repository_text());
     let expected = expected_counts(&text);
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
     let run = |dir: &str| {
         let option = format!("yarn.provided.lib.dirs={dir}");
-        let job = ["-p", "2", program.to_str().unwrap(), "--input", input];
+        let job = ["-p", "2", &*program, "--input", input];
         let words = ["run", "-t", "yarn-per-job", "-D", &option];
-        let run = user.flott(&[&words[..], &SIZES, &job].concat());
-        assert!(run.status.success(), "{}", text_of(&run.stderr));
-        assert_eq!(lines(&run.stdout), expected);
+        let run = succeeded(user.flott(&[&words[..], &SIZES, &job].concat()));
+        assert_eq!(sorted_lines(&run.stdout), expected);
         text_of(&run.stderr)
     };
     let open = format!("/provided-{}", std::process::id());
@@ -419,6 +399,6 @@ fn a_program_in_the_shared_cache_is_not_uploaded_again() {
     user.runtime.block_on(user.hdfs.delete(&file, true)).unwrap();
     user.nothing_is_left();
     let words = ["run", "-t", "yarn-per-job", "-D", "yarn.provided.lib.dirs=s3://b/x"];
-    let elsewhere = user.flott(&[&words[..], &SIZES, &[program.to_str().unwrap()]].concat());
+    let elsewhere = user.flott(&[&words[..], &SIZES, &[&*program]].concat());
     assert_eq!(elsewhere.status.code(), Some(64), "{}", text_of(&elsewhere.stderr));
 }

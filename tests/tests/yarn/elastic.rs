@@ -1,27 +1,16 @@
 //! A session on a cluster of four nodes, as jobs of different width come and go.
 
-use super::application::{Application, WITHIN, jobmanager, options};
-use super::common::{bin, eventually, expected_counts, output_lines, repository_text};
+use super::application::{Application, WITHIN, run_in};
+use super::common::{eventually, expected_counts, output_lines, repository_text};
 use hadoop::yarn::messages::NodeState;
-use rest::client::{ClientTimeouts, RestClient};
 use std::collections::BTreeSet;
-use std::process::Command;
 
 #[test]
 #[ignore = "needs a YARN of `cargo xtask yarn up --nodes 4`"]
 fn a_session_grows_and_shrinks_with_its_jobs() {
-    let flott = bin("flott");
-    let session = Application::submit(
-        &jobmanager("flott", "session"),
-        &[],
-        &options(&[
-            ("resourcemanager.taskmanager-timeout", "3 s"),
-            ("yarn.containers.vcores", "1"),
-        ]),
-        &[("flott", &flott)],
-    );
-    let (host, port) = session.rest();
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let quick = ("resourcemanager.taskmanager-timeout", "3 s");
+    let session = Application::session(&[quick, ("yarn.containers.vcores", "1")]);
+    let client = session.client();
     let workers = || session.block_on(client.task_managers()).unwrap().taskmanagers;
     let busy_nodes = || {
         let nodes = session.block_on(session.yarn.nodes(&[NodeState::Running])).unwrap();
@@ -31,14 +20,8 @@ fn a_session_grows_and_shrinks_with_its_jobs() {
     let mut earlier = BTreeSet::new();
     for (round, (parallelism, most)) in [(16, 8), (4, 2), (16, 8)].into_iter().enumerate() {
         let out = folder.path().join(round.to_string());
-        let run = Command::new(&flott)
-            .args(["run", "-p", &parallelism.to_string(), "-m", &format!("{host}:{port}")])
-            .arg(bin("word_count"))
-            .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
-            .env_remove("FLOTT_CONF_DIR")
-            .output()
-            .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let args = ["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()];
+        run_in(&client, parallelism, "word_count", &args);
         assert_eq!(output_lines(&out), expected_counts(&text), "parallelism {parallelism}");
         let now = workers();
         assert_eq!(now.len(), most, "two slots each");

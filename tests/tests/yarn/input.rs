@@ -1,8 +1,10 @@
 //! Programs that read a text in HDFS, in every mode, alone and beside each other.
 
 use super::application::WITHIN;
-use super::client::{SIZES, User, lines, text_of};
-use super::common::{bin, eventually, expected_counts, output_lines, repository_text};
+use super::client::{MODES, SIZES, User, text_of};
+use super::common::{
+    eventually, expected_counts, output_lines, program, repository_text, sorted_lines, succeeded,
+};
 use hdfs_native::WriteOptions;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -54,14 +56,12 @@ fn words_of_a_text_in_hdfs_are_counted_in_every_mode() {
     let user = User::new();
     let text = Text::put(&user);
     let expected = text.counts();
-    let program = bin("word_count");
-    let job = ["-p", "4", program.to_str().unwrap(), "--input", &text.uri];
-    let in_modes: [&[&str]; 2] =
-        [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
-    for mode in in_modes {
+    let program = program("word_count");
+    let job = ["-p", "4", &program, "--input", &text.uri];
+    for mode in MODES {
         let run = user.flott(&[mode, &SIZES, &job].concat());
         assert!(run.status.success(), "{mode:?}: {}", text_of(&run.stderr));
-        assert_eq!(lines(&run.stdout), expected, "{mode:?}");
+        assert_eq!(sorted_lines(&run.stdout), expected, "{mode:?}");
         let out = user.folder.path().join(mode[0]);
         let to = ["--output", out.to_str().unwrap()];
         let detached = user.flott(&[mode, &["-d"], &SIZES, &job, &to].concat());
@@ -70,7 +70,7 @@ fn words_of_a_text_in_hdfs_are_counted_in_every_mode() {
         assert_eq!(output_lines(&out), expected, "{mode:?}, detached");
     }
     let absent = format!("{}/absent", text.uri);
-    let job = [program.to_str().unwrap(), "--input", &absent];
+    let job = [&*program, "--input", &absent];
     let none = ["-D", "restart-strategy.type=none"];
     let failed = user.flott(&[&["run", "-t", "yarn-per-job"][..], &SIZES, &none, &job].concat());
     assert_eq!(failed.status.code(), Some(3), "{}", text_of(&failed.stderr));
@@ -87,14 +87,11 @@ fn two_sessions_and_two_programs_in_one_do_not_meet() {
     let mut sessions = Vec::new();
     for _ in 0..2 {
         let before = user.alive();
-        let started = user.flott(
-            &[&["yarn-session", "-d", "-D", "yarn.containers.vcores=1"][..], &SIZES].concat(),
-        );
-        assert!(started.status.success(), "{}", text_of(&started.stderr));
+        let start = ["yarn-session", "-d", "-D", "yarn.containers.vcores=1"];
+        succeeded(user.flott(&[&start[..], &SIZES].concat()));
         sessions.extend(user.alive().into_iter().filter(|id| !before.contains(id)));
     }
     assert_eq!(sessions.len(), 2);
-    let (count, sum) = (bin("word_count"), bin("sequence_sum"));
     let run = |session: &str, parallelism: &str, job: &[&str]| {
         let id = format!("yarn.application.id={session}");
         let words =
@@ -102,8 +99,8 @@ fn two_sessions_and_two_programs_in_one_do_not_meet() {
         let mut command = user.command(&words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let words = [count.to_str().unwrap(), "--input", &text.uri];
-    let numbers = [sum.to_str().unwrap(), "--count", "10000", "--keys", "3"];
+    let words = [&*program("word_count"), "--input", &text.uri];
+    let numbers = [&*program("sequence_sum"), "--count", "10000", "--keys", "3"];
     let runs = [
         run(&sessions[0], "4", &words),
         run(&sessions[1], "4", &words),
@@ -111,13 +108,11 @@ fn two_sessions_and_two_programs_in_one_do_not_meet() {
     ];
     let sums = ["0\t3334\t16668333", "1\t3333\t16661667", "2\t3333\t16665000"].map(str::to_owned);
     for (run, expected) in runs.into_iter().zip([&expected[..], &expected, &sums]) {
-        let output = run.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text_of(&output.stderr));
-        assert_eq!(lines(&output.stdout), expected);
+        let output = succeeded(run.wait_with_output().unwrap());
+        assert_eq!(sorted_lines(&output.stdout), expected);
     }
     for session in &sessions {
-        let stopped = user.flott(&["yarn-session", "--stop", "-id", session]);
-        assert!(stopped.status.success(), "{}", text_of(&stopped.stderr));
+        succeeded(user.flott(&["yarn-session", "--stop", "-id", session]));
         eventually(WITHIN, "the session ends", || (!user.alive().contains(session)).then_some(()));
     }
     user.nothing_is_left();

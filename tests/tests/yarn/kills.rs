@@ -1,35 +1,22 @@
 //! Kills processes one at a time while a bounded job runs: the result stays exact, and there is one
 //! application.
 
-use super::application::{Application, WITHIN, jobmanager, options};
-use super::common::{bin, eventually, output_lines, request};
+use super::application::{Application, WITHIN, run_in};
+use super::common::{Numbers, bin, eventually, output_lines, request};
 use hadoop::yarn::messages::SignalContainerCommand;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rest::client::{ClientTimeouts, RestClient};
-use std::path::{Path, PathBuf};
+use rest::client::RestClient;
+use serde_json::json;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Numbers of a job that takes eight seconds.
-const COUNT: u64 = 8_000;
-const KEYS: u64 = 7;
+const NUMBERS: Numbers = Numbers { count: 8_000, rate: 1_000, keys: 7 };
 
-fn arguments(out: &Path, count: u64) -> Vec<String> {
-    let (count, keys) = (count.to_string(), KEYS.to_string());
-    let out = out.to_str().unwrap();
-    let all = ["--count", &count, "--rate", "1000", "--keys", &keys, "--output", out];
-    all.map(str::to_owned).to_vec()
-}
-
-fn assert_exact(out: &Path, count: u64) {
-    let mut expected: Vec<String> = (0..KEYS)
-        .map(|key| {
-            let all: Vec<u64> = (0..count).filter(|i| i % KEYS == key).collect();
-            format!("{key}\t{}\t{}", all.len(), all.iter().sum::<u64>())
-        })
-        .collect();
-    expected.sort();
-    assert_eq!(output_lines(out), expected);
+/// Numbers of a job that takes that many times as long.
+fn times(times: u64) -> Numbers {
+    Numbers { count: times * NUMBERS.count, ..NUMBERS }
 }
 
 /// One of Hadoop's own commands for this cluster.
@@ -61,30 +48,25 @@ struct Session {
     application: Application,
     client: RestClient,
     job: String,
-    count: u64,
+    numbers: Numbers,
     folder: tempfile::TempDir,
 }
 
 impl Session {
     fn start() -> Self {
-        Self::with(COUNT)
+        Self::with(NUMBERS)
     }
 
-    fn with(count: u64) -> Self {
-        let options = options(&[("taskmanager.numberOfTaskSlots", "1")]);
-        let command = jobmanager("flott", "session");
-        let flott = bin("flott");
-        let application = Application::submit(&command, &[], &options, &[("flott", &flott)]);
-        let (host, port) = application.rest();
-        let client = RestClient::new(&host, port, ClientTimeouts::default());
+    fn with(numbers: Numbers) -> Self {
+        let application = Application::session(&[("taskmanager.numberOfTaskSlots", "1")]);
+        let client = application.client();
         let folder = tempfile::tempdir().unwrap();
-        let arguments = arguments(&folder.path().join("sums"), count);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let arguments = numbers.args(&folder.path().join("sums"));
         let job = application.block_on(async {
             let jar = client.upload(&bin("sequence_sum"), |_| ()).await.unwrap();
             client.run(jar.jar_id(), &request(&arguments, 2)).await.unwrap().jobid
         });
-        let session = Self { application, client, job, count, folder };
+        let session = Self { application, client, job, numbers, folder };
         session.await_running("at first");
         // The job has no coordinators, so the JobManager has no host for it.
         assert!(session.application.shows_no_secret() >= 2, "two hosts of tasks");
@@ -109,14 +91,19 @@ impl Session {
         self.application.processes().into_iter().filter_map(of).collect()
     }
 
+    /// Waits until a failure of the job is shown.
+    fn await_failure(&self) {
+        eventually(WITHIN, "the loss is noticed", || {
+            let failures = self.application.block_on(self.client.job_exceptions(&self.job));
+            (!failures.ok()?.exception_history.entries.is_empty()).then_some(())
+        });
+    }
+
     /// Checks that the job continues in other containers, that its result is right, and that the
     /// session ends without a trace.
     fn survives(self, what: &str, killed: Instant, restarts: bool) {
         if restarts {
-            eventually(WITHIN, "the loss is noticed", || {
-                let failures = self.application.block_on(self.client.job_exceptions(&self.job));
-                (!failures.ok()?.exception_history.entries.is_empty()).then_some(())
-            });
+            self.await_failure();
             let noticed = killed.elapsed();
             self.await_running("again");
             eprintln!(
@@ -131,12 +118,10 @@ impl Session {
             matches!(state.as_str(), "FINISHED" | "FAILED" | "CANCELED").then_some(())
         });
         assert_eq!(last, "FINISHED");
-        assert_exact(&self.folder.path().join("sums"), self.count);
+        assert_eq!(output_lines(&self.folder.path().join("sums")), self.numbers.sums());
         self.application.block_on(self.client.shut_down_cluster()).unwrap();
         self.application.has_succeeded();
-        let attempts =
-            self.application.block_on(self.application.yarn.attempts(self.application.id));
-        assert_eq!(attempts.unwrap().len(), 1, "it ran once");
+        assert_eq!(self.application.attempts().len(), 1, "it ran once");
         self.application.is_gone();
     }
 }
@@ -168,13 +153,10 @@ fn a_container_that_its_node_kills_is_replaced() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_lost_node_costs_its_taskmanager_alone() {
-    let session = Session::with(3 * COUNT);
+    let session = Session::with(times(3));
     let killed = Instant::now();
     let node = Daemon::kill(&session.application.other_node());
-    eventually(WITHIN, "the loss is noticed", || {
-        let failures = session.application.block_on(session.client.job_exceptions(&session.job));
-        (!failures.ok()?.exception_history.entries.is_empty()).then_some(())
-    });
+    session.await_failure();
     eprintln!("NodeManager killed: lost after {:?}", killed.elapsed());
     session.survives("NodeManager killed", killed, true);
     drop(node);
@@ -184,14 +166,11 @@ fn a_lost_node_costs_its_taskmanager_alone() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_node_on_which_every_start_fails_is_avoided_until_it_has_been_repaired() {
-    let options = options(&[
+    let application = Application::session(&[
         ("taskmanager.numberOfTaskSlots", "1"),
         ("resourcemanager.start-worker.retry-interval", "300 ms"),
     ]);
-    let flott = bin("flott");
-    let command = jobmanager("flott", "session");
-    let application = Application::submit(&command, &[], &options, &[("flott", &flott)]);
-    let (host, port) = application.rest();
+    let client = application.client();
     let other = application.other_node();
     let number = other.trim_start_matches("nodemanager");
     let conf = PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").unwrap());
@@ -201,26 +180,19 @@ fn a_node_on_which_every_start_fails_is_avoided_until_it_has_been_repaired() {
     std::fs::write(&cache, "").unwrap();
 
     let folder = tempfile::tempdir().unwrap();
-    let run = |name: &str, parallelism: &str| {
+    let run = |name: &str, parallelism: u32| {
         let (began, out) = (Instant::now(), folder.path().join(name));
-        let run = std::process::Command::new(&flott)
-            .args(["run", "-p", parallelism, "-m", &format!("{host}:{port}")])
-            .arg(bin("sequence_sum"))
-            .args(arguments(&out, 1000))
-            .env_remove("FLOTT_CONF_DIR")
-            .output()
-            .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        assert_exact(&out, 1000);
+        let numbers = Numbers { count: 1_000, ..NUMBERS };
+        run_in(&client, parallelism, "sequence_sum", &numbers.args(&out));
+        assert_eq!(output_lines(&out), numbers.sums());
         began.elapsed()
     };
-    let broken = run("broken", "2");
+    let broken = run("broken", 2);
     std::fs::remove_file(&cache).unwrap();
     std::fs::rename(&away, &cache).unwrap();
     // More than the first node holds.
-    let repaired = run("repaired", "4");
+    let repaired = run("repaired", 4);
     eprintln!("one node of two broken: {broken:?}; repaired: {repaired:?}");
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
     application.block_on(client.shut_down_cluster()).unwrap();
     application.has_succeeded();
     application.is_gone();
@@ -230,7 +202,7 @@ fn a_node_on_which_every_start_fails_is_avoided_until_it_has_been_repaired() {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_restarted_resourcemanager_is_not_noticed_by_the_job() {
     // A busy machine takes longer for the restart than the shorter job runs.
-    let session = Session::with(3 * COUNT);
+    let session = Session::with(times(3));
     let killed = Instant::now();
     drop(Daemon::kill("resourcemanager"));
     eprintln!("ResourceManager restarted after {:?}", killed.elapsed());
@@ -245,21 +217,15 @@ fn a_restarted_resourcemanager_is_not_noticed_by_the_job() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn cancelled_jobs_leave_no_container() {
-    let flott = bin("flott");
-    let command = jobmanager("flott", "session");
-    let options = options(&[
+    let application = Application::session(&[
         ("taskmanager.numberOfTaskSlots", "1"),
         ("resourcemanager.taskmanager-timeout", "1 s"),
     ]);
-    let application = Application::submit(&command, &[], &options, &[("flott", &flott)]);
-    let (host, port) = application.rest();
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let client = application.client();
     let folder = tempfile::tempdir().unwrap();
-    let arguments = arguments(&folder.path().join("sums"), 100 * COUNT);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments = times(100).args(&folder.path().join("sums"));
     let jar = application.block_on(client.upload(&bin("sequence_sum"), |_| ())).unwrap();
-    let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
-    let attempt = attempts.first().unwrap().application_attempt_id.unwrap();
+    let attempt = application.attempts().first().unwrap().application_attempt_id.unwrap();
     // The ApplicationMaster's is one of them.
     let running = || {
         let all = application.block_on(application.yarn.containers(attempt)).unwrap();
@@ -290,14 +256,10 @@ fn cancelled_jobs_leave_no_container() {
 fn second_attempt(what: &str, ends: impl Fn(&Application)) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("sums");
-    let arguments = serde_json::to_string(&arguments(&out, COUNT)).unwrap();
-    let options = options(&[("pipeline.program-args", &arguments), ("parallelism.default", "2")]);
-    let program = bin("sequence_sum");
-    let (command, role) = (jobmanager("program", "application"), [("FLOTT_ROLE", "cluster")]);
-    let files = [("program", program.as_path())];
-    let application = Application::of_attempts(2, &command, &role, &options, &files);
+    let two = ("parallelism.default", "2");
+    let application =
+        Application::of_program(2, "sequence_sum", &json!(NUMBERS.args(&out)), &[two]);
     let first = application.rest();
-    let attempts = || application.block_on(application.yarn.attempts(application.id)).unwrap();
     eventually(WITHIN, "its TaskManager runs", || {
         let processes = application.processes();
         processes.iter().any(|(_, c)| c.starts_with("./program taskmanager")).then_some(())
@@ -305,12 +267,12 @@ fn second_attempt(what: &str, ends: impl Fn(&Application)) {
     let killed = Instant::now();
     ends(&application);
     eventually(WITHIN, "the second attempt runs", || {
-        (attempts().len() == 2 && application.rest() != first).then_some(())
+        (application.attempts().len() == 2 && application.rest() != first).then_some(())
     });
     eprintln!("{what}: the second attempt runs after {:?}", killed.elapsed());
     application.has_succeeded();
-    assert_exact(&out, COUNT);
-    assert_eq!(attempts().len(), 2);
+    assert_eq!(output_lines(&out), NUMBERS.sums());
+    assert_eq!(application.attempts().len(), 2);
     application.is_gone();
 }
 
@@ -329,8 +291,7 @@ fn a_killed_applicationmaster_is_started_again() {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn an_attempt_that_yarn_has_ended_leaves_the_application_to_the_next_one() {
     second_attempt("attempt ended by YARN", |application| {
-        let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
-        let first = attempts.first().unwrap().application_attempt_id.unwrap();
+        let first = application.attempts().first().unwrap().application_attempt_id.unwrap();
         application.block_on(application.yarn.fail_attempt(first)).unwrap();
     });
 }
@@ -341,18 +302,9 @@ fn an_attempt_that_yarn_has_ended_leaves_the_application_to_the_next_one() {
 fn an_application_that_ends_while_the_resourcemanager_is_away_has_succeeded() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("sums");
-    let arguments = serde_json::to_string(&arguments(&out, COUNT)).unwrap();
-    let options = options(&[
-        ("pipeline.program-args", &arguments),
-        ("parallelism.default", "2"),
-        ("resourcemanager.deregister.timeout", "90 s"),
-    ]);
-    let program = bin("sequence_sum");
-    let command = jobmanager("program", "application");
-    let role = [("FLOTT_ROLE", "cluster")];
-    let application = Application::submit(&command, &role, &options, &[("program", &program)]);
-    let (host, port) = application.rest();
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let more = [("parallelism.default", "2"), ("resourcemanager.deregister.timeout", "90 s")];
+    let application = Application::of_program(1, "sequence_sum", &json!(NUMBERS.args(&out)), &more);
+    let client = application.client();
     eventually(WITHIN, "all tasks run", || {
         let jobs = application.block_on(client.jobs_overview()).ok()?.jobs;
         let details = application.block_on(client.job(&jobs.first()?.jid)).ok()?;
@@ -362,9 +314,8 @@ fn an_application_that_ends_while_the_resourcemanager_is_away_has_succeeded() {
     eventually(WITHIN, "the job ends", || out.exists().then_some(()));
     drop(away);
     application.has_succeeded();
-    assert_exact(&out, COUNT);
-    let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
-    assert_eq!(attempts.len(), 1, "it ran once");
+    assert_eq!(output_lines(&out), NUMBERS.sums());
+    assert_eq!(application.attempts().len(), 1, "it ran once");
     application.is_gone();
 }
 
@@ -388,7 +339,7 @@ mod failover {
     #[test]
     #[ignore = "needs the YARN of `cargo xtask yarn up --ha`"]
     fn another_resourcemanager_takes_the_application_over() {
-        let session = Session::with(4 * COUNT);
+        let session = Session::with(times(4));
         // Whichever is the active one now, the other one is afterwards.
         for name in ["resourcemanager1", "resourcemanager2"] {
             drop(Daemon::kill(name));

@@ -1,13 +1,12 @@
 //! `flott logs` of an application on YARN: from its nodes while it runs, from HDFS afterwards.
 
 use super::client::{User, text_of};
-use super::common::{bin, repository_text};
+use super::common::{program, repository_text, succeeded};
 use serde_json::Value;
 
 /// The files that `flott logs --output json` lists: process and file name.
 fn listed(user: &User, words: &[&str]) -> Vec<(String, String)> {
-    let list = user.flott(&[&["logs", "--output", "json"], words].concat());
-    assert!(list.status.success(), "{}", text_of(&list.stderr));
+    let list = succeeded(user.flott(&[&["logs", "--output", "json"], words].concat()));
     let files: Vec<Value> = serde_json::from_slice(&list.stdout).unwrap();
     let text = |file: &Value, name: &str| file[name].as_str().unwrap().to_owned();
     files.iter().map(|file| (text(file, "process"), text(file, "file"))).collect()
@@ -17,14 +16,11 @@ fn listed(user: &User, words: &[&str]) -> Vec<(String, String)> {
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn logs_are_shown_while_the_application_runs_and_after() {
     let (user, text) = (User::new(), repository_text());
-    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let (program, input) = (program("word_count"), text.to_str().unwrap());
     let start = ["yarn-session", "-d", "-jm", "512", "-tm", "512", "-s", "2"];
-    let started = user.flott(&start);
-    assert!(started.status.success(), "{}", text_of(&started.stderr));
+    succeeded(user.flott(&start));
     let id = user.alive()[0].clone();
-    let run = ["run", "-t", "yarn-session", program.to_str().unwrap(), "--input", input];
-    let run = user.flott(&run);
-    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    succeeded(user.flott(&["run", "-t", "yarn-session", &program, "--input", input]));
 
     let while_it_runs = listed(&user, &["-t", "yarn-session"]);
     let process_of = |file: &str| {
@@ -39,10 +35,8 @@ fn logs_are_shown_while_the_application_runs_and_after() {
     assert!(running.contains(&format!("YARN container: {master}")), "{running}");
     assert!(running.contains("Hadoop: 3."), "{running}");
 
-    let stop = user.flott(&["yarn-session", "--stop"]);
-    assert!(stop.status.success(), "{}", text_of(&stop.stderr));
-    let after = show(&["-t", "yarn", &id]);
-    assert!(after.status.success(), "{}", text_of(&after.stderr));
+    succeeded(user.flott(&["yarn-session", "--stop"]));
+    let after = succeeded(show(&["-t", "yarn", &id]));
     let after = text_of(&after.stdout);
     for (process, file) in [(&master, "jobmanager.log"), (&worker, "taskmanager.log")] {
         assert!(after.contains(&format!("==> {process} on ")), "{after}");

@@ -1,7 +1,7 @@
 //! A program that writes files to HDFS, which checkpoints commit in two phases.
 
 use super::client::{SIZES, User, text_of};
-use super::common::{bin, visits::write_visits};
+use super::common::{program, succeeded, visits::write_visits};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -52,12 +52,10 @@ fn files_in_hdfs_are_committed_by_checkpoints_in_hdfs_and_each_line_is_there_onc
     let options = ["-D", "execution.checkpointing.interval=200ms", "-D", &checkpoints, "-p", "2"];
     // The job lasts some checkpoints.
     let work = if cfg!(debug_assertions) { "2000" } else { "40000" };
-    let program = bin("visits");
-    let job = [program.to_str().unwrap(), "--input", input.to_str().unwrap()];
+    let job = [&*program("visits"), "--input", input.to_str().unwrap()];
     let to = ["--output", &out, "--work", work];
     let words = [&["run", "-t", "yarn-per-job"][..], &SIZES, &options, &job, &to].concat();
-    let run = user.flott(&words);
-    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    succeeded(user.flott(&words));
     let (names, lines) = folder.files("out");
     assert_eq!(lines, expected);
     assert!(names.iter().all(|name| name.starts_with("part-")), "{names:?}");

@@ -1,39 +1,26 @@
 //! A session, a program as its own JobManager, a job's graph with its program: started, used and ended in order.
 
-use super::application::{Application, WITHIN, jobmanager, options};
-use super::common::{bin, eventually, expected_counts, output_lines, repository_text};
+use super::application::{Application, WITHIN, jobmanager, options, run_in};
+use super::common::{
+    bin, eventually, expected_counts, output_lines, program, repository_text, run, succeeded,
+};
 use hadoop::yarn::messages::FinalApplicationStatus;
-use rest::client::{ClientTimeouts, RestClient};
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_session_runs_two_jobs_lets_its_containers_go_and_ends() {
-    let flott = bin("flott");
-    let application = Application::submit(
-        &jobmanager("flott", "session"),
-        &[],
-        &options(&[]),
-        &[("flott", &flott)],
-    );
-    let (host, port) = application.rest();
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let application = Application::session(&[]);
+    let client = application.client();
     let text = repository_text();
     let folder = tempfile::tempdir().unwrap();
     for round in ["first", "second"] {
         let out = folder.path().join(round);
         let began = Instant::now();
-        let run = Command::new(&flott)
-            .args(["run", "-p", "4", "-m", &format!("{host}:{port}")])
-            .arg(bin("word_count"))
-            .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
-            .env_remove("FLOTT_CONF_DIR")
-            .output()
-            .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let args = ["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()];
+        run_in(&client, 4, "word_count", &args);
         eprintln!("{round} job: {:?}", began.elapsed());
         assert_eq!(output_lines(&out), expected_counts(&text));
         let workers = application.block_on(client.task_managers()).unwrap().taskmanagers;
@@ -58,15 +45,9 @@ fn a_session_runs_two_jobs_lets_its_containers_go_and_ends() {
 fn an_application_ends_with_its_job() {
     let (text, folder) = (repository_text(), tempfile::tempdir().unwrap());
     let out = folder.path().join("counts");
-    let args = json!(["--input", text, "--output", out]).to_string();
-    let options = options(&[("pipeline.program-args", &args), ("parallelism.default", "4")]);
-    let program = bin("word_count");
-    let application = Application::submit(
-        &jobmanager("program", "application"),
-        &[("FLOTT_ROLE", "cluster")],
-        &options,
-        &[("program", &program)],
-    );
+    let args = json!(["--input", text, "--output", out]);
+    let four = ("parallelism.default", "4");
+    let application = Application::of_program(1, "word_count", &args, &[four]);
     application.has_succeeded();
     eprintln!("ended after {:?}", application.submitted.elapsed());
     assert_eq!(output_lines(&out), expected_counts(&text));
@@ -76,17 +57,8 @@ fn an_application_ends_with_its_job() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn an_application_whose_job_fails_has_failed_and_says_why() {
-    let options = options(&[
-        ("pipeline.program-args", r#"["--input", "/no/such/file"]"#),
-        ("restart-strategy.type", "none"),
-    ]);
-    let program = bin("word_count");
-    let application = Application::submit(
-        &jobmanager("program", "application"),
-        &[("FLOTT_ROLE", "cluster")],
-        &options,
-        &[("program", &program)],
-    );
+    let (args, none) = (json!(["--input", "/no/such/file"]), ("restart-strategy.type", "none"));
+    let application = Application::of_program(1, "word_count", &args, &[none]);
     let report = application.ended();
     assert_eq!(report.final_status(), FinalApplicationStatus::Failed, "{}", report.diagnostics());
     assert!(report.diagnostics().contains("/no/such/file"), "{}", report.diagnostics());
@@ -94,17 +66,10 @@ fn an_application_whose_job_fails_has_failed_and_says_why() {
 }
 
 /// Builds a program's job graph into a file, as the client does it.
-fn build_graph(graph: &Path, program: &Path, options: &[&str], args: &[&str]) {
-    let info = Command::new(bin("flott"))
-        .arg("info")
-        .args(options)
-        .args(["--job-graph", graph.to_str().unwrap()])
-        .arg(program)
-        .args(args)
-        .env_remove("FLOTT_CONF_DIR")
-        .output()
-        .unwrap();
-    assert!(info.status.success(), "{}", String::from_utf8_lossy(&info.stderr));
+fn build_graph(graph: &Path, name: &str, options: &[&str], args: &[&str]) {
+    let program = program(name);
+    let words = ["--job-graph", graph.to_str().unwrap(), &program];
+    succeeded(run("flott", [&["info"][..], options, &words, args].concat()));
 }
 
 #[test]
@@ -114,7 +79,7 @@ fn a_graph_that_the_client_built_runs_with_its_program() {
     let (out, graph) = (folder.path().join("counts"), folder.path().join("job.graph"));
     let (flott, program) = (bin("flott"), bin("word_count"));
     let (input, output) = (text.to_str().unwrap(), out.to_str().unwrap());
-    build_graph(&graph, &program, &["-p", "4"], &["--input", input, "--output", output]);
+    build_graph(&graph, "word_count", &["-p", "4"], &["--input", input, "--output", output]);
     let command = jobmanager("flott", "per-job --job-graph job.graph --program program");
     let files = [("flott", flott.as_path()), ("program", &program), ("job.graph", &graph)];
     let application = Application::submit(&command, &[], &options(&[]), &files);
@@ -126,10 +91,10 @@ fn a_graph_that_the_client_built_runs_with_its_program() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_program_that_cannot_be_loaded_fails_the_application_with_the_reason() {
-    let (text, flott, program) = (repository_text(), bin("flott"), bin("word_count"));
+    let (text, flott) = (repository_text(), bin("flott"));
     let folder = tempfile::tempdir().unwrap();
     let graph = folder.path().join("job.graph");
-    build_graph(&graph, &program, &[], &["--input", text.to_str().unwrap()]);
+    build_graph(&graph, "word_count", &[], &["--input", text.to_str().unwrap()]);
     let command = jobmanager("flott", "per-job --job-graph job.graph --program program");
     let files = [("flott", flott.as_path()), ("program", &text), ("job.graph", &graph)];
     let application = Application::submit(&command, &[], &options(&[]), &files);
@@ -143,20 +108,9 @@ fn a_program_that_cannot_be_loaded_fails_the_application_with_the_reason() {
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_taskmanager_that_no_node_can_hold_fails_the_job_with_yarns_reason() {
-    let text = repository_text();
-    let args = json!(["--input", text]).to_string();
-    let options = options(&[
-        ("pipeline.program-args", &args),
-        ("taskmanager.memory.process.size", "1t"),
-        ("restart-strategy.type", "none"),
-    ]);
-    let program = bin("word_count");
-    let application = Application::submit(
-        &jobmanager("program", "application"),
-        &[("FLOTT_ROLE", "cluster")],
-        &options,
-        &[("program", &program)],
-    );
+    let args = json!(["--input", repository_text()]);
+    let more = [("taskmanager.memory.process.size", "1t"), ("restart-strategy.type", "none")];
+    let application = Application::of_program(1, "word_count", &args, &more);
     let began = Instant::now();
     let report = application.ended();
     eprintln!("refused after {:?}: {}", began.elapsed(), report.diagnostics());

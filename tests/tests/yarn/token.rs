@@ -3,7 +3,7 @@
 
 use super::application::WITHIN;
 use super::client::{User, text_of};
-use super::common::{bin, eventually};
+use super::common::{bin, eventually, program, succeeded};
 use hadoop::yarn::messages::ApplicationReport;
 use rest::access::BearerToken;
 use rest::client::{ClientTimeouts, RestClient};
@@ -39,8 +39,7 @@ impl Session {
         let start = ["yarn-session", "-d", "-jm", "512", "-tm", "512", "-s", "2"];
         let savepoints = user.folder.path().join("savepoints");
         let savepoints = format!("execution.checkpointing.savepoint-dir={}", savepoints.display());
-        let started = user.flott(&[&start[..], &["-D", &savepoints]].concat());
-        assert!(started.status.success(), "{}", text_of(&started.stderr));
+        let started = succeeded(user.flott(&[&start[..], &["-D", &savepoints]].concat()));
         let id = user.alive().pop().unwrap();
         let report = user.runtime.block_on(user.yarn.report(id.parse().unwrap())).unwrap();
         let file = user.tokens().pop().unwrap();
@@ -79,9 +78,9 @@ impl Session {
 
     /// An unbounded job.
     fn run_job(&self) -> String {
-        let (program, count) = (bin("sequence_sum"), "1000000");
+        let (program, count) = (program("sequence_sum"), "1000000");
         let out = self.user.folder.path().join("sums");
-        let words = ["run", "-d", program.to_str().unwrap(), "--count", count, "--rate", "1000"];
+        let words = ["run", "-d", &program, "--count", count, "--rate", "1000"];
         let more = ["--keys", "7", "--output", out.to_str().unwrap()];
         let (code, said) = self.flott(&[&words[..], &more].concat());
         assert_eq!(code, Some(0), "{said}");
@@ -172,8 +171,7 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
     assert!(said.contains(session.file.to_str().unwrap()), "{said}");
     std::fs::rename(&away, &session.file).unwrap();
 
-    let stopped = session.user.flott(&["yarn-session", "--stop"]);
-    assert!(stopped.status.success(), "{}", text_of(&stopped.stderr));
+    succeeded(session.user.flott(&["yarn-session", "--stop"]));
     assert!(session.user.tokens().is_empty());
     session.user.nothing_is_left();
 }
@@ -235,7 +233,6 @@ fn the_token_of_an_application_that_yarn_has_killed_is_removed_by_the_next_comma
     assert!(!session.file.exists());
     // The ApplicationMaster could not remove what was staged.
     let named = format!("yarn.application.id={}", session.id);
-    let stopped = session.user.flott(&["yarn-session", "--stop", "-D", &named]);
-    assert!(stopped.status.success(), "{}", text_of(&stopped.stderr));
+    succeeded(session.user.flott(&["yarn-session", "--stop", "-D", &named]));
     session.user.nothing_is_left();
 }

@@ -8,7 +8,7 @@ use crate::yarn::contract::LaunchFile;
 use crate::yarn::error::{YarnFailure, hdfs_words};
 use hdfs_native::HdfsError;
 use hdfs_native::client::FileStatus;
-use rest::programs::{Content, ContentHasher};
+use platform::content::{Content, ContentHasher};
 
 /// Mode of a file of the cache: every user may read it, none may change it.
 const SHARED_FILE_MODE: u32 = 0o444;
@@ -95,7 +95,7 @@ impl Staging {
         progress: impl Fn(u64),
     ) -> Result<Provided, YarnFailure> {
         let dirs: Vec<&str> = dirs.iter().map(|dir| self.shared(dir)).collect::<Result<_, _>>()?;
-        let hashed = rest::programs::hash_file(&upload.local).await;
+        let hashed = platform::content::hash_file(&upload.local).await;
         let wanted = hashed.map_err(|e| {
             YarnFailure::configuration(format!("cannot read {}: {e}", upload.local.display()))
         })?;

@@ -9,14 +9,8 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Restored, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{JobId, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
 
 /// The checkpoints of one job.
 #[derive(Default)]
@@ -81,10 +75,6 @@ impl OfJob {
 }
 
 impl Invariant for CheckpointsAreNeverLost {
-    fn name(&self) -> &'static str {
-        "checkpoints_are_never_lost"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

@@ -8,22 +8,10 @@
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use gateways::leader_election::Component;
 use gateways::witness::FabricFact;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[
-    (Mutation::FenceIgnored, 1),
-    (Mutation::WithdrawalIgnored, 33),
-    (Mutation::StaleJobMasterDeclares, 1),
-    (Mutation::StaleManagerObeyed, 4),
-    (Mutation::StaleJobMasterAnnounces, 4),
-];
 
 /// The invariant that a fenced call changes nothing: calls reach an endpoint in its own session only, an ended leader is not called and
 /// does nothing, a superseded JobMaster is not believed, and processes obey only the leader that they follow. Holds these sessions.
@@ -139,10 +127,6 @@ impl FencedChangesNothing {
 }
 
 impl Invariant for FencedChangesNothing {
-    fn name(&self) -> &'static str {
-        "fenced_changes_nothing"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Actor(fact) => self.fact(seen, fact),

@@ -7,15 +7,9 @@
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::FinalCheckpointSkipped, 1)];
 
 /// Time from the last deployment of a task after which a job with bounded data is over: tasks run for at most 60 s.
 const OVER_WITHIN: Duration = Duration::from_secs(120);
@@ -67,10 +61,6 @@ impl FinishedAfterFinalCheckpoint {
 }
 
 impl Invariant for FinishedAfterFinalCheckpoint {
-    fn name(&self) -> &'static str {
-        "finished_after_final_checkpoint"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(noticed) => self.noticed(seen.at, noticed),

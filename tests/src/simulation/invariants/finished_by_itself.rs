@@ -5,14 +5,8 @@
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
 /// The newest attempt of each subtask and its state.
 type Newest = BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>;
@@ -44,10 +38,6 @@ impl FinishedByItself {
 }
 
 impl Invariant for FinishedByItself {
-    fn name(&self) -> &'static str {
-        "finished_by_itself"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(Noticed::JobWanted { job_id, subtasks, .. }) => {

@@ -2,15 +2,8 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionState, JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] =
-    &[(Mutation::LostSlotsForgotten, 1), (Mutation::WaitingJobsHold, 122)];
 
 /// The invariant that, once everything is healed, each submitted job has ended, or runs with all of its tasks running or finished; a job
 /// that nobody knows or could be asked about breaks it. Holds the jobs that have not been judged.
@@ -28,10 +21,6 @@ fn settled(status: JobStatus, tasks: &BTreeMap<ExecutionState, u32>) -> bool {
 }
 
 impl Invariant for JobsSettle {
-    fn name(&self) -> &'static str {
-        "jobs_settle"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
             What::Client(Noticed::JobWanted { job_id, .. }) => {

@@ -1,4 +1,4 @@
-//! The invariants that must hold in every run, one file each, with the broken rules that show that
+//! The invariants that must hold in every run, one file each, and the broken rules that show that
 //! each is judged.
 //!
 //! An invariant sees what happens in order and judges it. It must never steer the run.
@@ -26,8 +26,6 @@ use control::mutation::Mutation;
 /// A rule that must hold for the whole cluster in every simulated run. The [`Observer`](super::observer::Observer) shows it all that
 /// happens, in order, and records each break as a violation.
 pub trait Invariant: Send {
-    /// Returns the name of the invariant, which is that of its file.
-    fn name(&self) -> &'static str;
     /// Takes one observation and notes what it needs of it.
     ///
     /// # Errors
@@ -44,27 +42,6 @@ pub trait Invariant: Send {
     }
 }
 
-/// Returns a new value of each invariant, for one run; none has seen anything.
-pub fn all() -> Vec<Box<dyn Invariant>> {
-    vec![
-        Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
-        Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
-        Box::<finished_after_final_checkpoint::FinishedAfterFinalCheckpoint>::default(),
-        Box::<finished_by_itself::FinishedByItself>::default(),
-        Box::<jobs_settle::JobsSettle>::default(),
-        Box::<no_worker_is_forgotten::NoWorkerIsForgotten>::default(),
-        Box::<one_attempt_runs::OneAttemptRuns>::default(),
-        Box::<one_checkpoint_per_number::OneCheckpointPerNumber>::default(),
-        Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
-        Box::<only_complete_is_announced::OnlyCompleteIsAnnounced>::default(),
-        Box::<programs_outlive_leaders::ProgramsOutliveLeaders>::default(),
-        Box::<published_after_answer::PublishedAfterAnswer>::default(),
-        Box::<slot_given_once::SlotGivenOnce>::default(),
-        Box::<superseded_writes_nothing::SupersededWritesNothing>::default(),
-        Box::<workers_within_declared::WorkersWithinDeclared>::default(),
-    ]
-}
-
 /// A rule of the control plane that is broken on purpose, the invariant that must find it, and the seed of a run in which it does.
 #[cfg(feature = "mutants")]
 #[derive(Debug, Clone, Copy)]
@@ -77,31 +54,45 @@ pub struct Mutant {
     pub seed: u64,
 }
 
-/// Returns every mutant of every invariant, ordered by the invariants' names.
-#[cfg(feature = "mutants")]
-pub fn mutants() -> Vec<Mutant> {
-    [
-        ("checkpoints_are_never_lost", checkpoints_are_never_lost::MUTANTS),
-        ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
-        ("finished_after_final_checkpoint", finished_after_final_checkpoint::MUTANTS),
-        ("finished_by_itself", finished_by_itself::MUTANTS),
-        ("jobs_settle", jobs_settle::MUTANTS),
-        ("no_worker_is_forgotten", no_worker_is_forgotten::MUTANTS),
-        ("one_attempt_runs", one_attempt_runs::MUTANTS),
-        ("one_checkpoint_per_number", one_checkpoint_per_number::MUTANTS),
-        ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
-        ("only_complete_is_announced", only_complete_is_announced::MUTANTS),
-        ("programs_outlive_leaders", programs_outlive_leaders::MUTANTS),
-        ("published_after_answer", published_after_answer::MUTANTS),
-        ("slot_given_once", slot_given_once::MUTANTS),
-        ("superseded_writes_nothing", superseded_writes_nothing::MUTANTS),
-        ("workers_within_declared", workers_within_declared::MUTANTS),
-    ]
-    .into_iter()
-    .flat_map(|(invariant, mutants)| {
-        mutants.iter().map(move |&(rule, seed)| Mutant { rule, invariant, seed })
-    })
-    .collect()
+/// Declares the functions that list the invariants and their mutants: the module and the type of each invariant, and the rules that are
+/// broken to show that it is judged, each with the seed of a run in which the invariant finds that.
+macro_rules! invariants {
+    ($($module:ident: $invariant:ident [$($rule:ident $seed:literal),* $(,)?],)*) => {
+        /// Returns a new value of each invariant, for one run, with its name, which is that of its file; none has seen anything.
+        pub fn all() -> Vec<(&'static str, Box<dyn Invariant>)> {
+            vec![$((stringify!($module), Box::<$module::$invariant>::default() as Box<dyn Invariant>)),*]
+        }
+
+        /// Returns every mutant of every invariant, ordered by the invariants' names.
+        #[cfg(feature = "mutants")]
+        pub fn mutants() -> Vec<Mutant> {
+            let mutant = |invariant, rule, seed| Mutant { rule, invariant, seed };
+            vec![$($(mutant(stringify!($module), Mutation::$rule, $seed)),*),*]
+        }
+    };
+}
+
+invariants! {
+    checkpoints_are_never_lost: CheckpointsAreNeverLost [PreviousRestored 1],
+    fenced_changes_nothing: FencedChangesNothing [
+        FenceIgnored 1, WithdrawalIgnored 33, StaleJobMasterDeclares 1, StaleManagerObeyed 4,
+        StaleJobMasterAnnounces 4,
+    ],
+    finished_after_final_checkpoint: FinishedAfterFinalCheckpoint [FinalCheckpointSkipped 1],
+    finished_by_itself: FinishedByItself [LostTasksFinish 1],
+    jobs_settle: JobsSettle [LostSlotsForgotten 1, WaitingJobsHold 122],
+    no_worker_is_forgotten: NoWorkerIsForgotten [SilentWorkersStay 2],
+    one_attempt_runs: OneAttemptRuns [RestartBeforeEnd 6],
+    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1],
+    one_leader_per_epoch: OneLeaderPerEpoch [EpochNotRaised 1],
+    only_complete_is_announced: OnlyCompleteIsAnnounced [
+        AnnouncedBeforePersisted 1, RestartDuringPersist 3,
+    ],
+    programs_outlive_leaders: ProgramsOutliveLeaders [ProgramsNotKept 1],
+    published_after_answer: PublishedAfterAnswer [PublishAtGrant 2],
+    slot_given_once: SlotGivenOnce [PendingSlotIsFree 1],
+    superseded_writes_nothing: SupersededWritesNothing [RecordsReplaced 453],
+    workers_within_declared: WorkersWithinDeclared [PendingWorkersUncounted 3],
 }
 
 #[cfg(all(test, feature = "mutants"))]
@@ -111,7 +102,7 @@ mod tests {
 
     #[test]
     fn every_invariant_has_a_broken_rule_and_every_broken_rule_an_invariant() {
-        let names: BTreeSet<_> = all().iter().map(|invariant| invariant.name()).collect();
+        let names: BTreeSet<_> = all().iter().map(|(name, _)| *name).collect();
         let found: BTreeSet<_> = mutants().iter().map(|mutant| mutant.invariant).collect();
         assert_eq!(names, found);
         let rules: BTreeSet<_> = mutants().iter().map(|mutant| mutant.rule).collect();

@@ -4,12 +4,6 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
 
 /// The invariant that in the end each worker that the external system started at least a minute before, and that still runs, is
 /// registered at the ResourceManager. Judged once, by `Noticed::WorkersInTheEnd`; holds nothing.
@@ -17,10 +11,6 @@ pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
 pub struct NoWorkerIsForgotten;
 
 impl Invariant for NoWorkerIsForgotten {
-    fn name(&self) -> &'static str {
-        "no_worker_is_forgotten"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(Noticed::WorkersInTheEnd { started, registered }) = &seen.what else {
             return Ok(());

@@ -4,14 +4,8 @@
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionState, JobId, JobVertexId, LeaderSession};
 use std::collections::BTreeMap;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 6)];
 
 /// A subtask of one JobMaster.
 type Subtask = (LeaderSession, JobId, JobVertexId, u32);
@@ -30,10 +24,6 @@ fn runs(state: ExecutionState) -> bool {
 }
 
 impl Invariant for OneAttemptRuns {
-    fn name(&self) -> &'static str {
-        "one_attempt_runs"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(Fact::TaskState { session, job_id, attempt, state }) = seen.what else {
             return Ok(());

@@ -3,14 +3,8 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::NumbersStartAgain, 1)];
 
 /// The invariant that the numbers of complete checkpoints in a job's log rise, so that no two have the same number. Holds the hash of the
 /// metadata under each number, to tell in the violation whether the second one has the same content.
@@ -23,10 +17,6 @@ pub struct OneCheckpointPerNumber {
 }
 
 impl Invariant for OneCheckpointPerNumber {
-    fn name(&self) -> &'static str {
-        "one_checkpoint_per_number"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

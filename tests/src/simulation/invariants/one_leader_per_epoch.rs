@@ -4,15 +4,9 @@
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use gateways::leader_election::Component;
 use model::{Epoch, LeaderSession};
 use std::collections::BTreeMap;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::EpochNotRaised, 1)];
 
 /// The invariant that no epoch of a component is granted twice in a run, and that a process acts for a component under one session at a
 /// time: a grant before the end of the earlier session breaks it. Holds all grants and the sessions that act.
@@ -25,10 +19,6 @@ pub struct OneLeaderPerEpoch {
 }
 
 impl Invariant for OneLeaderPerEpoch {
-    fn name(&self) -> &'static str {
-        "one_leader_per_epoch"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {

@@ -5,15 +5,8 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ExecutionAttemptId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] =
-    &[(Mutation::AnnouncedBeforePersisted, 1), (Mutation::RestartDuringPersist, 3)];
 
 /// The invariant that a task hears that a checkpoint is complete only if its pointer is in the job's log, written by the leader of the
 /// task's JobMaster, and the task has acknowledged it. Holds the recorded checkpoints and the acknowledgements.
@@ -25,10 +18,6 @@ pub struct OnlyCompleteIsAnnounced {
 }
 
 impl Invariant for OnlyCompleteIsAnnounced {
-    fn name(&self) -> &'static str {
-        "only_complete_is_announced"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

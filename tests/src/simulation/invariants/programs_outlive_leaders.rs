@@ -3,15 +3,9 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{ContentHash, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::jobs::LogId;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::ProgramsNotKept, 1)];
 
 /// The invariant that the object store holds a complete copy of a job's program from the moment that a client knows the job to be taken
 /// until it has ended. Holds the copies of each program and the jobs that run.
@@ -38,10 +32,6 @@ impl ProgramsOutliveLeaders {
 }
 
 impl Invariant for ProgramsOutliveLeaders {
-    fn name(&self) -> &'static str {
-        "programs_outlive_leaders"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(noticed) = &seen.what else { return Ok(()) };
         match noticed {

@@ -4,16 +4,10 @@
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use gateways::leader_election::Component;
 use gateways::witness::FabricFact;
 use model::LeaderSession;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 2)];
 
 /// The invariant that a published address is that of an endpoint which the publishing process serves at that moment, under the published
 /// session, and that this session leads. Holds the served endpoints and the leading sessions.
@@ -43,10 +37,6 @@ impl PublishedAfterAnswer {
 }
 
 impl Invariant for PublishedAfterAnswer {
-    fn name(&self) -> &'static str {
-        "published_after_answer"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let fact = match seen.what {
             What::Actor(fact) => fact,

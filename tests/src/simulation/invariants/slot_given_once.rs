@@ -4,14 +4,8 @@
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{AllocationId, InstanceId, JobId, LeaderSession, SlotId};
 use std::collections::BTreeMap;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingSlotIsFree, 1)];
 
 /// The invariant that a slot of a TaskExecutor belongs to one allocation at a time, an allocation has one slot, and a SlotManager does not
 /// ask for a slot again before its request has an answer. Holds allocations of slots and requests under way.
@@ -54,10 +48,6 @@ impl SlotGivenOnce {
 }
 
 impl Invariant for SlotGivenOnce {
-    fn name(&self) -> &'static str {
-        "slot_given_once"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {

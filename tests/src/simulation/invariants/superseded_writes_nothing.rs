@@ -3,15 +3,9 @@
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::jobs::LogId;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 453)];
 
 /// The invariant that no record of an older leader appears in a job's log after one of a newer leader, and that a job has one result.
 /// Holds the newest writer of each log and the jobs that have ended.
@@ -23,10 +17,6 @@ pub struct SupersededWritesNothing {
 }
 
 impl Invariant for SupersededWritesNothing {
-    fn name(&self) -> &'static str {
-        "superseded_writes_nothing"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(recorded) = &seen.what else { return Ok(()) };
         let Noticed::Recorded { job_id, log, number, session, result, .. } = recorded else {

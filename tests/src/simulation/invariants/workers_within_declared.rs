@@ -5,14 +5,8 @@
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
-#[cfg(feature = "mutants")]
-use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::BTreeMap;
-
-/// The broken rules (mutations of the control plane) that this invariant must find, each with the seed of a run in which it does.
-#[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 3)];
 
 /// The invariant that the slots of all worker requests under way of a ResourceManager are no more than what its jobs declare, rounded up
 /// to whole workers; judged at each request. Holds both numbers of slots by session.
@@ -23,10 +17,6 @@ pub struct WorkersWithinDeclared {
 }
 
 impl Invariant for WorkersWithinDeclared {
-    fn name(&self) -> &'static str {
-        "workers_within_declared"
-    }
-
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Actor(fact) = seen.what else { return Ok(()) };
         match fact {
