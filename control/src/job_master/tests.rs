@@ -84,8 +84,7 @@ impl World {
         attempts
     }
     fn tm(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
-        let now = self.now();
-        self.core.register_worker(now, worker(n, 1));
+        self.core.register_worker(self.now(), worker(n, 1));
         self.offer(n, slots)
     }
     fn offer(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
@@ -99,8 +98,7 @@ impl World {
                 }
             })
             .collect();
-        let now = self.now();
-        self.core.offer(now, &tm_name(n), InstanceId(1), &offers, &format!("host{n}:1")).unwrap()
+        self.core.offer(self.now(), &tm_name(n), InstanceId(1), &offers, &format!("host{n}:1")).unwrap()
     }
     fn report(
         &mut self,
@@ -116,22 +114,18 @@ impl World {
             io: TaskIo::default(),
             metrics: Default::default(),
         };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(n), InstanceId(1), vec![update]).unwrap()
+        self.core.update_tasks(self.now(), &tm_name(n), InstanceId(1), vec![update]).unwrap()
     }
     fn coordinators_up(&mut self) {
-        let (now, round) = (self.now(), self.core.round);
-        self.core.coordinators_started(now, round, Ok(()));
+        self.core.coordinators_started(self.now(), self.core.round, Ok(()));
     }
     fn give_way(&mut self, slots: u32) {
         let profile = ResourceProfile::unknown();
-        let now = self.now();
-        self.core.give_way(now, &[ResourceRequirement { profile, slots }]);
+        self.core.give_way(self.now(), &[ResourceRequirement { profile, slots }]);
     }
     fn pass(&mut self, ms: u64) {
         self.now += ms;
-        let now = self.now();
-        self.core.tick(now);
+        self.core.tick(self.now());
     }
 }
 
@@ -228,8 +222,7 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     }
     assert!(w.commands().contains(&Command::PublishResults { round: 2 }));
     assert_eq!(w.core.status(), JobStatus::Running);
-    let now = w.now();
-    w.core.results_published(now, 2, Ok(()));
+    w.core.results_published(w.now(), 2, Ok(()));
     assert_eq!(w.core.status(), JobStatus::Finished);
 }
 
@@ -259,8 +252,7 @@ fn slots_go_back_for_a_while_where_coordinators_find_no_place_for_their_host() {
     for _ in 0..3 {
         let slots = if w.now == 0 { w.tm(1, 2) } else { w.offer(1, 2) };
         assert!(starts_coordinators(&w.commands()));
-        let (now, round) = (w.now(), w.core.round);
-        w.core.coordinators_started(now, round, Err(cause(NO_RESOURCE)));
+        w.core.coordinators_started(w.now(), w.core.round, Err(cause(NO_RESOURCE)));
         let sent = w.commands();
         assert_eq!(sent[0], Command::Declare(w.core.requirements()), "before they are freed");
         assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 0);
@@ -283,8 +275,7 @@ fn a_publication_that_fails_runs_the_job_again() {
         w.report(1, attempt, ExecutionState::Finished);
     }
     w.commands();
-    let now = w.now();
-    w.core.results_published(now, 2, Err(cause("CoordinatorFailed")));
+    w.core.results_published(w.now(), 2, Err(cause("CoordinatorFailed")));
     assert_eq!(w.core.status(), JobStatus::Restarting);
     w.pass(1000);
     assert!(w.commands().contains(&start_of(3)));
@@ -404,8 +395,7 @@ fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
     w.tm(1, 1);
     w.tm(2, 1);
     let tasks = deployed(&w.commands());
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     let sent = w.commands();
     assert_eq!(cancelled(&sent).len(), 2);
     assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
@@ -424,8 +414,7 @@ fn a_stale_loss_of_an_earlier_incarnation_changes_nothing() {
     let mut w = World::started(pair(1), patient());
     w.tm(1, 1);
     w.commands();
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
+    w.core.worker_lost(w.now(), &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
     assert_eq!(w.commands(), []);
 }
 
@@ -434,8 +423,7 @@ fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
     let mut w = World::started(pair(1), patient());
     w.tm(1, 1);
     w.commands();
-    let now = w.now();
-    let registration = w.core.register_worker(now, worker(1, 2));
+    let registration = w.core.register_worker(w.now(), worker(1, 2));
     assert!(matches!(registration, Registration::Replaced { .. }));
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
@@ -444,8 +432,7 @@ fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
 fn too_few_slots_fail_the_job_with_the_resource_managers_words() {
     let mut w = World::started(pair(8), RestartPolicy::unset());
     w.tm(1, 4);
-    let now = w.now();
-    w.core.not_enough_resources(now, "needs 8 slots of any size, 4 registered, 0 free");
+    w.core.not_enough_resources(w.now(), "needs 8 slots of any size, 4 registered, 0 free");
     assert_eq!(w.core.status(), JobStatus::Failed);
     let details = w.core.details(w.now());
     let cause = details.cause.unwrap();
@@ -457,8 +444,7 @@ fn too_few_slots_fail_the_job_with_the_resource_managers_words() {
 fn a_shortage_that_is_over_is_not_believed() {
     let mut w = World::started(pair(2), RestartPolicy::unset());
     w.tm(1, 2);
-    let now = w.now();
-    w.core.not_enough_resources(now, "late");
+    w.core.not_enough_resources(w.now(), "late");
     assert_eq!(w.core.status(), JobStatus::Running);
 }
 
@@ -528,8 +514,7 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
         }
     }
     assert!(w.commands().iter().any(|c| matches!(c, Command::PublishResults { .. })));
-    let (now, round) = (w.now(), w.core.round);
-    w.core.results_published(now, round, Err(cause("PublishFailed")));
+    w.core.results_published(w.now(), w.core.round, Err(cause("PublishFailed")));
     w.pass(60_000);
     // Slots that were freed in between come back.
     w.offer(1, 2);
@@ -544,8 +529,7 @@ fn a_bounded_job_that_gets_on_waits_for_its_own_slots_however_long() {
     w.tm(1, 2);
     for _ in 0..4 {
         w.pass(200_000);
-        let now = w.now();
-        w.core.not_enough_resources(now, "needs 5 slots");
+        w.core.not_enough_resources(w.now(), "needs 5 slots");
         let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
     }
@@ -568,23 +552,20 @@ fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
     let mut w = World::started(graph(vertices, edges), patient());
     // Each TaskManager has a slot of each region; one is lost.
     for n in [1, 2] {
-        let now = w.now();
-        w.core.register_worker(now, worker(n, 1));
+        w.core.register_worker(w.now(), worker(n, 1));
     }
     w.offer(1, 1);
     w.offer(2, 2);
     w.offer(1, 1);
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 8);
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
         w.report(1, *attempt, ExecutionState::Canceled);
     }
     w.pass(60_000);
     assert_eq!(deployed(&w.commands()), []);
-    let now = w.now();
-    w.core.not_enough_resources(now, "needs 4 slots");
+    w.core.not_enough_resources(w.now(), "needs 4 slots");
     assert_eq!(deployed(&w.commands()).len(), 4, "one of the regions");
     assert_eq!(w.core.status(), JobStatus::Running);
 }
@@ -692,8 +673,7 @@ fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
     assert_eq!(starts.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>(), expected);
     let mut tasks = Vec::new();
     for (round, _) in starts {
-        let now = w.now();
-        w.core.coordinators_started(now, round, Ok(()));
+        w.core.coordinators_started(w.now(), round, Ok(()));
         tasks.extend(deployed(&w.commands()));
     }
     assert_eq!(tasks.len(), 4);
@@ -790,8 +770,7 @@ fn a_deployment_of_unknown_outcome_is_failed_and_cancelled_there() {
     let mut w = World::started(pair(1), patient());
     w.tm(1, 1);
     let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
-    let now = w.now();
-    w.core.deploy_answered(now, &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
+    w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
     assert_eq!(cancelled(&w.commands()), attempts);
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
@@ -801,9 +780,8 @@ fn one_refused_task_of_a_deployment_fails_its_region() {
     let mut w = World::started(pair(1), patient());
     w.tm(1, 1);
     let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
-    let now = w.now();
     let refused = vec![(attempts[0], cause("Refused"))];
-    w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(refused));
+    w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Ok(refused));
     assert_eq!(cancelled(&w.commands()), attempts[1..]);
 }
 
@@ -1085,8 +1063,7 @@ mod under_any_sequence {
                 Step::Shortage => self.core.not_enough_resources(now, "none left"),
                 Step::Pass(ms) => {
                     self.now += u64::from(ms);
-                    let now = self.now();
-                    self.core.tick(now);
+                    self.core.tick(self.now());
                 }
                 Step::Offer(_) => {}
             }
@@ -1133,8 +1110,7 @@ mod under_any_sequence {
             }
             let (n, _, ids) = self.unanswered.swap_remove(which % self.unanswered.len());
             let answer = if ok { Ok(vec![]) } else { Err(cause("DeploymentFailed")) };
-            let now = self.now();
-            self.core.deploy_answered(now, &tm_name(n), &ids, answer);
+            self.core.deploy_answered(self.now(), &tm_name(n), &ids, answer);
         }
 
         fn full_report(&mut self, n: u32) {

@@ -41,8 +41,7 @@ impl World {
             io: TaskIo { end_of_data: true, ..TaskIo::default() },
             metrics: Default::default(),
         };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        self.core.update_tasks(self.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
     }
 
     /// The task finds that a file of its checkpoint is damaged.
@@ -54,8 +53,7 @@ impl World {
             io: TaskIo::default(),
             metrics: Default::default(),
         };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        self.core.update_tasks(self.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
     }
 
     pub(super) fn acknowledge(
@@ -68,8 +66,7 @@ impl World {
         let operator = OperatorId(attempt.vertex.0);
         let state = StateHandle::Object { name: object, bytes: 1 };
         let part = SubtaskSnapshot { ended, operators: vec![(operator, state)] };
-        let now = self.now();
-        self.core.acknowledged(now, &attempt, checkpoint, part);
+        self.core.acknowledged(self.now(), &attempt, checkpoint, part);
     }
 
     /// Has every task acknowledge and the checkpoint persisted.
@@ -79,8 +76,7 @@ impl World {
         }
         let metadata = self.awaiting_persistence();
         assert_eq!(metadata.checkpoint, checkpoint);
-        let now = self.now();
-        self.core.checkpoint_persisted(now, checkpoint, Ok(metadata));
+        self.core.checkpoint_persisted(self.now(), checkpoint, Ok(metadata));
     }
 
     pub(super) fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
@@ -144,8 +140,7 @@ fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persis
     let names: Vec<_> =
         source.subtasks.iter().map(|s| s.state.as_ref().unwrap().object()).collect();
     assert_eq!(names.len(), 2);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert_eq!(notified(&w.commands()), [(1, true, 4)]);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
@@ -267,8 +262,7 @@ fn after_a_checkpoint_was_passed_over_all_subtasks_take_full_snapshots_until_one
         barriers.collect::<Vec<_>>()
     };
     assert_eq!(full(&mut w), [(4, true)]);
-    let now = w.now();
-    w.core.declined(now, &tasks[1], 4, "the disk is full");
+    w.core.declined(w.now(), &tasks[1], 4, "the disk is full");
     assert_eq!(full(&mut w), [(5, true)], "the one before is not complete");
     w.complete(5, &tasks, false);
     assert_eq!(full(&mut w), [(6, false)]);
@@ -309,8 +303,7 @@ fn no_checkpoint_is_passed_over_with_which_another_region_has_finished() {
     w.acknowledge(2, tasks[0], true);
     w.acknowledge(2, tasks[1], false);
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 2, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 2, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     w.report(1, tasks[1], ExecutionState::Failed);
     w.pass(1000);
@@ -348,8 +341,7 @@ fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
     }
     w.pass(5000);
     assert_eq!(placements(&w.commands()), []);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.pass(1);
     let again = placements(&w.commands());
     assert_eq!(again.len(), 4);
@@ -368,8 +360,7 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     w.reach_end(sources[1]);
     assert_eq!(triggered(&w.commands()), [(1, true, 2)], "at once, not at the next interval");
     // It fails and is taken again.
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, "no");
     w.commands();
     assert_eq!(w.core.status(), JobStatus::Running);
     w.pass(100);
@@ -435,8 +426,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     w.acknowledge(1, tasks[0], true);
     w.acknowledge(1, tasks[1], false);
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     w.commands();
     w.pass(1000);
@@ -471,8 +461,7 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     let ended: Vec<_> =
         metadata.operators[&OperatorId(1)].subtasks.iter().map(|s| s.ended).collect();
     assert_eq!(ended, [true, false]);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert_eq!(notified(&w.commands()), [(1, true, 1)]);
     w.report(1, tasks[0], ExecutionState::Finished);
     let next = deployed(&w.commands());
@@ -505,15 +494,13 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     // The host may still have a coordinator that was started before the slots were lost.
     let state = |n| StateHandle::Inline(vec![n]);
     let answer = BTreeMap::from([(ends, state(7)), (waits, state(9))]);
-    let now = w.now();
-    w.core.coordinators_snapshotted(now, 1, Ok(answer));
+    w.core.coordinators_snapshotted(w.now(), 1, Ok(answer));
     assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
     w.acknowledge(1, tasks[0], true);
     let metadata = w.awaiting_persistence();
     assert_eq!(metadata.operators[&ends].coordinator, Some(state(7)));
     assert_eq!(metadata.operators[&waits].coordinator, None, "it has no state in a checkpoint");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     assert!(
         w.commands().iter().any(|command| matches!(command, Command::StartCoordinators { .. }))
@@ -596,8 +583,7 @@ fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     w.offer(1, 1);
     let late = placements(&w.commands());
     assert!(matches!(late[0].restore[0].1[0], StateHandle::External { .. }), "{late:?}");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 8, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 8, Ok(metadata));
     assert!(w.core.needs_start_snapshot(), "a task may read it yet");
     w.report(1, late[0].attempt, ExecutionState::Initializing);
     assert!(w.core.needs_start_snapshot());

@@ -17,8 +17,7 @@ fn running() -> (World, Vec<ExecutionAttemptId>) {
 impl World {
     fn ask(&mut self, number: u64, kind: CheckpointKind) -> Result<(), SavepointRefused> {
         let request = SavepointRequest { number, kind, folder: format!("/s/{number}") };
-        let now = self.now();
-        self.core.take_savepoint(now, request)
+        self.core.take_savepoint(self.now(), request)
     }
 
     /// Has every task acknowledge. Returns the metadata whose parts are to be copied, and the
@@ -40,8 +39,7 @@ impl World {
     }
 
     fn stored(&mut self, checkpoint: u64, outcome: Result<(), String>) {
-        let now = self.now();
-        self.core.savepoint_stored(now, checkpoint, outcome);
+        self.core.savepoint_stored(self.now(), checkpoint, outcome);
     }
 }
 
@@ -118,8 +116,7 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
     // It becomes the newest checkpoint of the job before anything is committed.
     let metadata = w.awaiting_persistence();
     assert_eq!(notified(&w.seen), []);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     let sent = w.commands();
     assert_eq!(notified(&sent), [(1, true, 4)]);
     assert_eq!(ended(&sent), [], "the tasks have to finish first");
@@ -138,8 +135,7 @@ fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
     let (mut w, tasks) = running();
     w.ask(7, STOP).unwrap();
     w.commands();
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, "no");
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
     for task in &tasks {
@@ -156,8 +152,7 @@ fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
     w.copied(1, &tasks);
     w.stored(1, Ok(()));
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.commands();
     w.report(1, tasks[0], ExecutionState::Failed);
     let told = ended(&w.commands());
@@ -196,8 +191,7 @@ fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
     let metadata = w.awaiting_persistence();
     w.report(1, tasks[0], ExecutionState::Failed);
     assert_eq!(ended(&w.commands()), [], "it is not known yet whether it is complete");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
 }
 
@@ -327,8 +321,7 @@ fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
     assert_eq!(w.core.latest_checkpoint().map(|latest| latest.checkpoint), Some(1));
     w.ask(8, CheckpointKind::Checkpoint).unwrap();
     w.commands();
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 2, "the disk is full");
+    w.core.declined(w.now(), &tasks[0], 2, "the disk is full");
     let (number, outcome) = ended(&w.commands()).remove(0);
     assert_eq!(number, 8);
     assert!(outcome.unwrap_err().contains("the disk is full"));
