@@ -16,6 +16,8 @@ pub mod key_groups;
 pub mod memory;
 pub mod resources;
 pub mod slots;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use blob::{BlobKey, BlobKind, ContentHash};
 pub use checkpoint::{

@@ -212,7 +212,7 @@ fn shown(name: &str, uid: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{graph, vertex};
+    use model::testing::{graph, snapshot, vertex};
     use model::{JobId, OperatorSubtaskState, StateHandle};
     use std::collections::BTreeMap;
 
@@ -232,23 +232,12 @@ mod tests {
         graph.nodes[0].states = vec![sums("u64", "i64")];
         graph.nodes[0].uid = Some("sums".to_owned());
         graph.nodes[0].name = "total".to_owned();
-        let state = Some(StateHandle::Inline(vec![1]));
-        let operator = OperatorState {
-            name: "total".to_owned(),
-            uid: Some("sums".to_owned()),
-            max_parallelism: graph.vertices[0].max_parallelism,
-            states: graph.nodes[0].states.clone(),
-            subtasks: vec![OperatorSubtaskState { ended: false, state }],
-            coordinator: None,
-        };
-        let snapshot = CheckpointMetadata {
-            job_id: JobId(9),
-            checkpoint: 5,
-            graph: 1,
-            triggered_ms: 0,
-            completed_ms: 0,
-            operators: [(graph.nodes[0].operator_id, operator)].into(),
-        };
+        let state = StateHandle::Inline(vec![1]);
+        let mut snapshot = snapshot(JobId(9), 5, graph.nodes[0].operator_id, [state]);
+        let saved = snapshot.operators.values_mut().next().unwrap();
+        saved.name = "total".to_owned();
+        saved.uid = graph.nodes[0].uid.clone();
+        saved.states = graph.nodes[0].states.clone();
         (graph, snapshot)
     }
 

@@ -1,5 +1,7 @@
 use super::*;
-use model::{JobId, OperatorState, OperatorSubtaskState};
+use model::JobId;
+use model::graph::StateDeclaration;
+use model::testing::{graph, snapshot, vertex};
 use proptest::prelude::*;
 
 const CHECKPOINT: CheckpointKind = CheckpointKind::Checkpoint;
@@ -28,26 +30,8 @@ fn part(object: &str) -> SubtaskSnapshot {
 
 /// The metadata of a checkpoint whose only operator has these parts.
 fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> CheckpointMetadata {
-    let subtasks = parts.values().map(|part| OperatorSubtaskState {
-        ended: part.ended,
-        state: part.operators.first().map(|(_, state)| state.clone()),
-    });
-    let operator = OperatorState {
-        name: "count".into(),
-        uid: None,
-        max_parallelism: 128,
-        states: Vec::new(),
-        subtasks: subtasks.collect(),
-        coordinator: None,
-    };
-    CheckpointMetadata {
-        job_id: JobId(1),
-        checkpoint,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(OperatorId(1), operator)].into(),
-    }
+    let states = parts.values().map(|part| part.operators[0].1.clone());
+    snapshot(JobId(1), checkpoint, OperatorId(1), states)
 }
 
 /// The step of a checkpoint of these subtasks that is complete and after which none of them ends.
@@ -379,8 +363,6 @@ fn complete_another(c: &mut Checkpoints) {
 /// A restore at another parallelism reads the states of those former subtasks alone that owned key groups of the new one.
 #[test]
 fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
-    use crate::testing::{graph, vertex};
-    use model::graph::StateDeclaration;
     let restored =
         |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
             let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
@@ -426,8 +408,7 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
 /// A subtask of another parallelism gets those parts of a state alone that may have its key groups.
 #[test]
 fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
-    use crate::testing::{graph, vertex};
-    use model::{StatePart, graph::StateDeclaration};
+    use model::StatePart;
     let object = |name: &str| StateHandle::Object { name: name.to_owned(), bytes: 1 };
     let parts = |of: &[(&str, &[(u32, u32)])]| {
         let part = |(name, groups): &(&str, &[_])| StatePart {

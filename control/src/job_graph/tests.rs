@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{edge, graph, vertex};
+use model::testing::{edge, graph, vertex};
 use model::ResourceProfile;
 use proptest::prelude::*;
 

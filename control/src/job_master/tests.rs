@@ -6,7 +6,7 @@ use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
-use crate::testing::{coordinate, edge, graph, vertex};
+use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::{
     AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
@@ -40,6 +40,12 @@ fn patient() -> RestartPolicy {
 
 fn cause(kind: &str) -> FailureCause {
     FailureCause::recoverable(kind, "it broke")
+}
+
+/// The report of a state that has a cause if it is FAILED.
+fn report(attempt: ExecutionAttemptId, state: ExecutionState) -> TaskStateUpdate {
+    let cause = (state == ExecutionState::Failed).then(|| cause("TaskFailed"));
+    TaskStateUpdate { cause, ..state_of(attempt, state) }
 }
 
 /// A core, its commands, and TaskExecutors that carry them out.
@@ -106,14 +112,9 @@ impl World {
         attempt: ExecutionAttemptId,
         state: ExecutionState,
     ) -> Vec<ExecutionAttemptId> {
-        let failed = state == ExecutionState::Failed;
-        let update = TaskStateUpdate {
-            attempt,
-            state,
-            cause: failed.then(|| cause("TaskFailed")),
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        };
+        self.update(n, report(attempt, state))
+    }
+    fn update(&mut self, n: u32, update: TaskStateUpdate) -> Vec<ExecutionAttemptId> {
         self.core.update_tasks(self.now(), &tm_name(n), InstanceId(1), vec![update]).unwrap()
     }
     fn coordinators_up(&mut self) {
@@ -339,16 +340,9 @@ fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
     w.tm(1, 2);
     let tasks = deployed(&w.commands());
     let fail = |w: &mut World, task: usize, kind: &str| {
-        let (state, attempt) = (ExecutionState::Failed, tasks[task].1);
         let cause = Some(cause(kind));
-        let update = TaskStateUpdate {
-            attempt,
-            state,
-            cause,
-            io: TaskIo::default(),
-            metrics: Arc::default(),
-        };
-        w.core.update_tasks(w.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let failed = state_of(tasks[task].1, ExecutionState::Failed);
+        w.update(1, TaskStateUpdate { cause, ..failed });
     };
     fail(&mut w, 0, "DataConnectionLost");
     fail(&mut w, 1, "DataConnectionLost");
@@ -534,8 +528,7 @@ fn a_bounded_job_that_gets_on_waits_for_its_own_slots_however_long() {
         w.report(1, next, ExecutionState::Finished);
     }
     assert_eq!(w.core.status(), JobStatus::Running);
-    let mut unbounded = graph(vec![vertex(1, 5)], vec![]);
-    unbounded.bounded = false;
+    let unbounded = JobGraph { bounded: false, ..graph(vec![vertex(1, 5)], vec![]) };
     let mut w = World::started(unbounded, RestartPolicy::chosen(RestartSpec::None));
     w.tm(1, 2);
     w.pass(400_000);
@@ -792,13 +785,9 @@ fn full_reports_bring_both_sides_together() {
     let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
     let now = w.now();
     w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(vec![]));
-    let running = |attempt| TaskStateUpdate {
-        attempt,
-        state: ExecutionState::Running,
-        cause: None,
-        io: TaskIo { records_in: 7, ..TaskIo::default() },
-        metrics: Default::default(),
-    };
+    let io = TaskIo { records_in: 7, ..TaskIo::default() };
+    let running =
+        |attempt| TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) };
     let stranger = ExecutionAttemptId { graph: 99, ..attempts[0] };
     let report = |w: &mut World, tasks: Vec<TaskStateUpdate>| {
         w.core.reconcile(now, &tm_name(1), InstanceId(1), &slots, tasks);
@@ -876,13 +865,8 @@ fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
     assert_eq!((table.subtasks.len(), table.addresses.len()), (10_000, 500));
     assert!(deployments.iter().all(|d| d.tasks.len() == 40 && Arc::ptr_eq(&d.producers[0], table)));
     for deployment in deployments {
-        let updates = deployment.tasks.iter().map(|t| TaskStateUpdate {
-            attempt: t.attempt,
-            state: ExecutionState::Running,
-            cause: None,
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        });
+        let running = ExecutionState::Running;
+        let updates = deployment.tasks.iter().map(|task| state_of(task.attempt, running));
         let tm = deployment.worker.resource_id.clone();
         w.core.update_tasks(at(1), &tm, InstanceId(1), updates.collect()).unwrap();
     }
@@ -1088,14 +1072,7 @@ mod under_any_sequence {
                 ][state as usize];
                 self.tms[n as usize].tasks.insert(attempt, current);
             }
-            let failed = current == ExecutionState::Failed;
-            let update = TaskStateUpdate {
-                attempt,
-                state: current,
-                cause: failed.then(|| cause("TaskFailed")),
-                io: TaskIo::default(),
-                metrics: Default::default(),
-            };
+            let update = super::report(attempt, current);
             let (now, instance) = (self.now(), InstanceId(self.tms[n as usize].instance));
             if let Ok(unknown) = self.core.update_tasks(now, &tm_name(n), instance, vec![update]) {
                 for attempt in unknown {
@@ -1118,13 +1095,7 @@ mod under_any_sequence {
             if !tm.up {
                 return;
             }
-            let tasks = tm.tasks.iter().map(|(attempt, state)| TaskStateUpdate {
-                attempt: *attempt,
-                state: *state,
-                cause: (*state == ExecutionState::Failed).then(|| cause("TaskFailed")),
-                io: TaskIo::default(),
-                metrics: Default::default(),
-            });
+            let tasks = tm.tasks.iter().map(|(attempt, state)| super::report(*attempt, *state));
             let tasks: Vec<_> = tasks.collect();
             let slots = self.core.slots_on(&tm_name(n));
             let (now, instance) = (self.now(), InstanceId(tm.instance));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
 use crate::slot_pool::SlotPool;
-use crate::testing::{coordinate, edge, graph, vertex};
+use model::testing::{coordinate, edge, graph, vertex};
 use model::{
     AllocationId, InstanceId, JobGraph, MemorySize, ResourceId, ResourceProfile, ShipStrategy,
 };

@@ -1,6 +1,6 @@
 use super::*;
 use crate::execution_graph::ExecutionGraph;
-use crate::testing::{graph, vertex};
+use model::testing::{graph, vertex};
 use model::MemorySize;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::slot_table::AllocateError;
 use ExecutionState::{Canceled, Failed, Running};
-use model::job::TaskIo;
+use model::testing::state_of;
 use model::{Epoch, ExecutionState, JobVertexId, LeaderSession};
 use model::{FailureCause, JobMasterId};
 use proptest::prelude::*;
@@ -27,13 +27,7 @@ fn attempt(n: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: n, attempt: 0 }
 }
 fn state(n: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate {
-        attempt: attempt(n),
-        state,
-        cause: None,
-        io: TaskIo::default(),
-        metrics: Default::default(),
-    }
+    state_of(attempt(n), state)
 }
 fn settings() -> Settings {
     Settings {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::scheduler::TaskPlacement;
-use model::{OperatorState, OperatorSubtaskState, SubtaskSnapshot};
+use model::testing::snapshot;
+use model::{JobId, OperatorSubtaskState, SubtaskSnapshot};
 
 /// A pipeline of two vertices with two subtasks each, in a job with a checkpoint every second.
 pub(super) fn checkpointed() -> World {
@@ -8,9 +9,7 @@ pub(super) fn checkpointed() -> World {
 }
 
 pub(super) fn checkpointed_every(interval: Duration) -> World {
-    let mut graph = pair(2);
-    graph.vertices[0].source = true;
-    with_checkpoints(graph, interval)
+    with_checkpoints(pair(2), interval)
 }
 
 pub(super) fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
@@ -34,26 +33,14 @@ impl World {
     }
 
     pub(super) fn reach_end(&mut self, attempt: ExecutionAttemptId) {
-        let update = TaskStateUpdate {
-            attempt,
-            state: ExecutionState::Running,
-            cause: None,
-            io: TaskIo { end_of_data: true, ..TaskIo::default() },
-            metrics: Default::default(),
-        };
-        self.core.update_tasks(self.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let io = TaskIo { end_of_data: true, ..TaskIo::default() };
+        self.update(1, TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) });
     }
 
     /// The task finds that a file of its checkpoint is damaged.
     fn cannot_be_restored(&mut self, attempt: ExecutionAttemptId) {
-        let update = TaskStateUpdate {
-            attempt,
-            state: ExecutionState::Failed,
-            cause: Some(cause(FailureCause::CHECKPOINT_UNREADABLE)),
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        };
-        self.core.update_tasks(self.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let cause = Some(cause(FailureCause::CHECKPOINT_UNREADABLE));
+        self.update(1, TaskStateUpdate { cause, ..state_of(attempt, ExecutionState::Failed) });
     }
 
     pub(super) fn acknowledge(
@@ -179,8 +166,7 @@ fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
 
 /// Two pipelines that are not connected, with checkpoints 1 to 3 complete and 2 and 3 kept, both of which were deployed again.
 fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<ExecutionAttemptId>) {
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let interval = Some(Duration::from_secs(1));
     let config = CheckpointConfig {
         interval,
@@ -289,8 +275,7 @@ fn numbers_go_on_after_a_checkpoint_that_was_passed_over() {
 
 #[test]
 fn no_checkpoint_is_passed_over_with_which_another_region_has_finished() {
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let interval = Some(Duration::from_secs(1));
     let config = CheckpointConfig { interval, retained: 2, falls_back: true, ..Default::default() };
     let mut w = configured(graph, config);
@@ -394,7 +379,6 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
 #[test]
 fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
     let mut graph = pair(1);
-    graph.vertices[0].source = true;
     graph.nodes[1].commits = true;
     let mut w = World::started(graph, patient());
     w.tm(1, 1);
@@ -414,8 +398,7 @@ fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
 #[test]
 fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state() {
     // Two pipelines that are not connected.
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
     w.tm(1, 2);
@@ -445,8 +428,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
 #[test]
 fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     // Two subtasks that are not connected, and one slot.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
+    let graph = graph(vec![vertex(1, 2)], vec![]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
     w.tm(1, 1);
@@ -476,7 +458,6 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     let mut graph = graph(vec![vertex(1, 1), other], vec![]);
     for vertex in [1, 2] {
         coordinate(&mut graph, vertex);
-        graph.vertices[vertex as usize - 1].source = true;
     }
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
@@ -510,28 +491,8 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
 #[test]
 fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
     // Two subtasks that are not connected, one slot, and a snapshot of a job that had one subtask.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
-    let operator = OperatorId(1);
-    let saved = OperatorState {
-        name: "n1".to_owned(),
-        uid: None,
-        max_parallelism: graph.vertices[0].max_parallelism,
-        states: Vec::new(),
-        subtasks: vec![OperatorSubtaskState {
-            ended: false,
-            state: Some(StateHandle::Inline(vec![1])),
-        }],
-        coordinator: None,
-    };
-    let snapshot = CheckpointMetadata {
-        job_id: graph.job_id,
-        checkpoint: 7,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(operator, saved)].into(),
-    };
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let snapshot = snapshot(JobId(1), 7, OperatorId(1), [StateHandle::Inline(vec![1])]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/savepoint-1".to_owned());
     w.core.start(at(0));
@@ -550,26 +511,9 @@ fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
 #[test]
 fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     // Two subtasks that are not connected, one slot, and a snapshot of the same parallelism.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
-    let state = |n| Some(StateHandle::External { uri: format!("/s/1/{n}"), bytes: 1 });
-    let part = |n| OperatorSubtaskState { ended: false, state: state(n) };
-    let saved = OperatorState {
-        name: "n1".to_owned(),
-        uid: None,
-        max_parallelism: graph.vertices[0].max_parallelism,
-        states: Vec::new(),
-        subtasks: vec![part(0), part(1)],
-        coordinator: None,
-    };
-    let snapshot = CheckpointMetadata {
-        job_id: graph.job_id,
-        checkpoint: 7,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(OperatorId(1), saved)].into(),
-    };
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let state = |n| StateHandle::External { uri: format!("/s/1/{n}"), bytes: 1 };
+    let snapshot = snapshot(JobId(1), 7, OperatorId(1), [state(0), state(1)]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/1".to_owned());
     w.core.start(at(0));

@@ -167,15 +167,11 @@ fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
 
 #[test]
 fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does() {
-    let mut graph = pair(1);
-    graph.vertices[0].source = true;
-    let mut unbounded = graph.clone();
-    unbounded.bounded = false;
-    let mut w = World::started(graph, patient());
+    let mut w = World::started(pair(1), patient());
     w.tm(1, 1);
     w.run_all();
     assert_eq!(w.ask(1, SAVEPOINT), Err(SavepointRefused::WithoutCheckpoints));
-    let mut w = World::started(unbounded, patient());
+    let mut w = World::started(JobGraph { bounded: false, ..pair(1) }, patient());
     w.tm(1, 1);
     let tasks = w.run_all();
     w.ask(1, SAVEPOINT).unwrap();
