@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::picked;
 use model::JobId;
 use model::graph::StateDeclaration;
 use model::testing::{graph, snapshot, vertex};
@@ -42,13 +43,9 @@ fn finished(checkpoint: u64, tasks: impl IntoIterator<Item = u32>) -> Checkpoint
 
 /// Takes the step of a checkpoint that is to be persisted.
 fn to_persist(steps: Vec<CheckpointStep>) -> Arc<CheckpointMetadata> {
-    let step = steps.into_iter().find_map(|step| match step {
-        CheckpointStep::Persist(Parts { checkpoint, tasks, .. }) => {
-            Some(Arc::new(metadata(checkpoint, &tasks)))
-        }
-        _ => None,
-    });
-    step.expect("a checkpoint to persist")
+    let parts = picked!(steps, CheckpointStep::Persist(parts) => parts);
+    let Parts { checkpoint, tasks, .. } = parts.first().expect("a checkpoint to persist");
+    Arc::new(metadata(*checkpoint, tasks))
 }
 
 /// Takes a checkpoint of one task from its beginning to its end; the task's state is in this object.
@@ -111,10 +108,7 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
 
 /// The number below which orphans are deleted, if they are, and the objects that stay.
 fn orphans(steps: &[CheckpointStep]) -> Option<(u64, BTreeSet<String>)> {
-    steps.iter().find_map(|step| match step {
-        CheckpointStep::DeleteOrphans { below, keep } => Some((*below, keep.clone())),
-        _ => None,
-    })
+    picked!(steps, CheckpointStep::DeleteOrphans { below, keep } => (*below, keep.clone())).pop()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
+use crate::testing::picked;
 use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::{
@@ -150,11 +151,7 @@ fn deployed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
 }
 
 fn cancelled(commands: &[Command]) -> Vec<ExecutionAttemptId> {
-    let cancels = commands.iter().filter_map(|c| match c {
-        Command::CancelTasks { attempts, .. } => Some(attempts.clone()),
-        _ => None,
-    });
-    cancels.flatten().collect()
+    picked!(commands, Command::CancelTasks { attempts, .. } => attempts.clone()).concat()
 }
 
 fn pair(parallelism: u32) -> JobGraph {
@@ -443,19 +440,12 @@ fn a_shortage_that_is_over_is_not_believed() {
 }
 
 fn freed(commands: &[Command]) -> Vec<AllocationId> {
-    let of = |command: &Command| match command {
-        Command::FreeSlot { allocation, .. } => Some(*allocation),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::FreeSlot { allocation, .. } => *allocation)
 }
 
 /// The slots of the newest declaration.
 fn declared(commands: &[Command]) -> Option<u32> {
-    commands.iter().rev().find_map(|command| match command {
-        Command::Declare(all) => Some(all.iter().map(|r| r.slots).sum()),
-        _ => None,
-    })
+    picked!(commands, Command::Declare(all) => all.iter().map(|r| r.slots).sum()).pop()
 }
 
 #[test]
@@ -661,7 +651,7 @@ fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
 fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
     w.tm(1, 2);
     w.tm(2, 2);
-    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    let starts = starts(&w.commands());
     let expected = [BTreeSet::from([OperatorId(1)]), BTreeSet::from([OperatorId(2)])];
     assert_eq!(starts.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>(), expected);
     let mut tasks = Vec::new();
@@ -681,11 +671,10 @@ fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
     })
 }
 
-fn started(command: Command) -> Option<(u64, BTreeSet<OperatorId>)> {
-    match command {
-        Command::StartCoordinators { round, operators, .. } => Some((round, operators)),
-        _ => None,
-    }
+fn starts(commands: &[Command]) -> Vec<(u64, BTreeSet<OperatorId>)> {
+    picked!(commands, Command::StartCoordinators { round, operators, .. } => {
+        (*round, operators.clone())
+    })
 }
 
 fn with_two_coordinators() -> World {
@@ -709,7 +698,7 @@ fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
         w.report(*tm, *attempt, ExecutionState::Canceled);
     }
     w.pass(60_000);
-    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    let starts = starts(&w.commands());
     assert_eq!(starts, [(3, BTreeSet::from([OperatorId(1)]))]);
     w.coordinators_up();
     assert_eq!(deployed(&w.commands()).len(), 2);
@@ -853,13 +842,7 @@ fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
         w.tm(n, 20);
     }
     let sent = w.commands();
-    let deployments: Vec<&Deployment> = sent
-        .iter()
-        .filter_map(|c| match c {
-            Command::Deploy(d) => Some(d),
-            _ => None,
-        })
-        .collect();
+    let deployments = picked!(sent, Command::Deploy(deployment) => deployment);
     assert_eq!(deployments.len(), 500);
     let table = &deployments[0].producers[0];
     assert_eq!((table.subtasks.len(), table.addresses.len()), (10_000, 500));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::picked;
 use proptest::prelude::*;
 
 type Commands = Vec<Command<u8>>;
@@ -7,11 +8,7 @@ fn fresh() -> Leaderships<u8> {
     Leaderships::new(3, Mutation::None)
 }
 fn granted(commands: &Commands) -> Vec<(u8, LeaderSession)> {
-    let of = |command: &Command<u8>| match command {
-        Command::Grant { component, session } => Some((*component, *session)),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::Grant { component, session } => (*component, *session))
 }
 
 #[test]

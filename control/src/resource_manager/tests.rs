@@ -3,6 +3,7 @@ mod jobs;
 
 use super::pool::RecoveredWorker;
 use super::*;
+use crate::testing::picked;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -37,11 +38,7 @@ fn workers(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
     if n == 0 { BTreeMap::new() } else { BTreeMap::from([(spec(), n)]) }
 }
 fn requested(commands: &[Command]) -> Vec<u64> {
-    let of = |command: &Command| match command {
-        Command::RequestWorker { request, .. } => Some(*request),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::RequestWorker { request, .. } => *request)
 }
 fn started(request: u64, n: u32) -> DriverEvent {
     DriverEvent::Started { request, resource_id: tm(n), host: format!("host{n}") }
@@ -51,10 +48,7 @@ fn recovered(all: &[u32]) -> DriverEvent {
     DriverEvent::Recovered { workers: all.iter().map(worker).collect() }
 }
 fn avoided(commands: &[Command]) -> Option<&Vec<String>> {
-    commands.iter().find_map(|command| match command {
-        Command::AvoidHosts(hosts) => Some(hosts),
-        _ => None,
-    })
+    picked!(commands, Command::AvoidHosts(hosts) => hosts).into_iter().next()
 }
 fn failed(request: u64) -> DriverEvent {
     DriverEvent::StartFailed {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::mutation::Mutation;
+use crate::testing::picked;
 use model::slots::SlotStatus;
 use model::{Epoch, LeaderSession, MemorySize, ResourceId, ResourceProfile, SlotId};
 use proptest::prelude::*;
@@ -57,27 +58,15 @@ fn any_slots(slots: u32) -> Vec<ResourceRequirement> {
     vec![ResourceRequirement { profile, slots }]
 }
 fn requests(commands: &[Command]) -> Vec<SlotRequest> {
-    let of = |command: &Command| match command {
-        Command::RequestSlot(request) => Some(request.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::RequestSlot(request) => request.clone())
 }
 fn lacks(commands: &[Command]) -> Vec<String> {
-    let of = |command: &Command| match command {
-        Command::TellLack(lack) => Some(lack.message.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::TellLack(lack) => lack.message.clone())
 }
 /// The newest declaration of missing workers, as (slots of spec, how many).
 fn missing(commands: &[Command]) -> Option<Vec<(u32, u32)>> {
-    commands.iter().rev().find_map(|command| match command {
-        Command::NeedWorkers { missing, .. } => {
-            Some(missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
-        }
-        _ => None,
-    })
+    let declared = picked!(commands, Command::NeedWorkers { missing, .. } => missing);
+    declared.last().map(|missing| missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
 }
 const JOB: JobId = JobId(1);
 const OTHER: JobId = JobId(2);
@@ -241,13 +230,9 @@ fn a_superseded_job_master_declares_nothing() {
 
 /// The jobs that are asked to yield, and the number of slots each.
 fn asked(commands: &[Command]) -> Vec<(JobId, u32)> {
-    let of = |command: &Command| match command {
-        Command::AskToGiveWay { job_id, slots, .. } => {
-            Some((*job_id, slots.iter().map(|need| need.slots).sum()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::AskToGiveWay { job_id, slots, .. } => {
+        (*job_id, slots.iter().map(|need| need.slots).sum())
+    })
 }
 
 /// Workers of four slots, each of them held by the job of its number: so they registered at a new

@@ -1,5 +1,6 @@
 use super::*;
 use crate::slot_table::AllocateError;
+use crate::testing::picked;
 use ExecutionState::{Canceled, Failed, Running};
 use model::testing::state_of;
 use model::{Epoch, ExecutionState, JobVertexId, LeaderSession};
@@ -110,11 +111,7 @@ fn reason(commands: &[Command]) -> String {
     }
 }
 fn launches(commands: &[Command]) -> Vec<u64> {
-    let launch = |c: &Command| match c {
-        Command::LaunchHost { launch, .. } => Some(*launch),
-        _ => None,
-    };
-    commands.iter().filter_map(launch).collect()
+    picked!(commands, Command::LaunchHost { launch, .. } => *launch)
 }
 
 #[test]

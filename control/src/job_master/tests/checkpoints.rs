@@ -68,41 +68,26 @@ impl World {
 
     pub(super) fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
         let commands = self.commands();
-        let found = commands.iter().find_map(|command| match command {
-            Command::PersistCheckpoint(metadata) => Some(metadata.clone()),
-            _ => None,
-        });
-        found.unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
+        let found = picked!(commands, Command::PersistCheckpoint(metadata) => metadata.clone());
+        found.into_iter().next().unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
     }
 }
 
 /// The barriers that were given to sources: number, whether it is the last one, how many sources.
 pub(super) fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
-    let trigger = |command: &Command| match command {
-        Command::TriggerCheckpoint { attempts, barrier, .. } => {
-            Some((barrier.checkpoint, barrier.last, attempts.len()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(trigger).collect()
+    picked!(commands, Command::TriggerCheckpoint { attempts, barrier, .. } => {
+        (barrier.checkpoint, barrier.last, attempts.len())
+    })
 }
 
 pub(super) fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
-    let notify = |command: &Command| match command {
-        Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
-            Some((*checkpoint, *complete, attempts.len()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(notify).collect()
+    picked!(commands, Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
+        (*checkpoint, *complete, attempts.len())
+    })
 }
 
 pub(super) fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
-    let deploy = |command: &Command| match command {
-        Command::Deploy(deployment) => Some(deployment.tasks.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(deploy).flatten().collect()
+    picked!(commands, Command::Deploy(deployment) => deployment.tasks.clone()).concat()
 }
 
 #[test]
@@ -237,15 +222,10 @@ fn after_a_checkpoint_was_passed_over_all_subtasks_take_full_snapshots_until_one
     w.report(1, tasks[1], ExecutionState::Running);
     let full = |w: &mut World| {
         w.pass(1000);
-        let commands = w.commands();
-        let barriers = commands.iter().filter_map(|command| match command {
-            Command::TriggerCheckpoint { attempts, barrier, .. } => {
-                assert_eq!(attempts[..], tasks);
-                Some((barrier.checkpoint, barrier.full))
-            }
-            _ => None,
-        });
-        barriers.collect::<Vec<_>>()
+        picked!(w.commands(), Command::TriggerCheckpoint { attempts, barrier, .. } => {
+            assert_eq!(attempts[..], tasks);
+            (barrier.checkpoint, barrier.full)
+        })
     };
     assert_eq!(full(&mut w), [(4, true)]);
     w.core.declined(w.now(), &tasks[1], 4, "the disk is full");

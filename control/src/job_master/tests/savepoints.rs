@@ -31,11 +31,10 @@ impl World {
             self.acknowledge(checkpoint, *task, false);
         }
         let commands = self.commands();
-        let found = commands.iter().find_map(|command| match command {
-            Command::StoreSavepoint { number, metadata } => Some((metadata.clone(), *number)),
-            _ => None,
+        let found = picked!(commands, Command::StoreSavepoint { number, metadata } => {
+            (metadata.clone(), *number)
         });
-        found.unwrap_or_else(|| panic!("nothing to store: {commands:?}"))
+        found.into_iter().next().unwrap_or_else(|| panic!("nothing to store: {commands:?}"))
     }
 
     fn stored(&mut self, checkpoint: u64, outcome: Result<(), String>) {
@@ -44,11 +43,7 @@ impl World {
 }
 
 fn ended(commands: &[Command]) -> Vec<(u64, Result<String, String>)> {
-    let ended = |command: &Command| match command {
-        Command::SavepointEnded { number, outcome } => Some((*number, outcome.clone())),
-        _ => None,
-    };
-    commands.iter().filter_map(ended).collect()
+    picked!(commands, Command::SavepointEnded { number, outcome } => (*number, outcome.clone()))
 }
 
 #[test]
@@ -70,11 +65,8 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
     assert_eq!(notified(&sent), [(2, false, 4)], "its sinks commit with the next checkpoint");
     // The objects that the tasks have stored for the savepoint are in its folder now; the parts of
     // checkpoint 1 stay.
-    let gone = sent.iter().filter_map(|command| match command {
-        Command::DiscardObjects(objects) => Some(objects.clone()),
-        _ => None,
-    });
-    let gone: BTreeSet<String> = gone.flatten().collect();
+    let gone = picked!(sent, Command::DiscardObjects(objects) => objects.clone());
+    let gone: BTreeSet<String> = gone.into_iter().flatten().collect();
     assert_eq!(gone, metadata.objects());
     assert_eq!(triggered(&sent), [(3, false, 2)], "the other one follows");
     assert_eq!(w.core.latest_checkpoint().unwrap().checkpoint, 1);
