@@ -68,6 +68,20 @@ impl World {
         world.core.start(at(0));
         world
     }
+    /// Starts a job on a TaskExecutor with so many slots. Returns the attempts that are deployed there.
+    fn deployed(graph: JobGraph, slots: u32) -> (Self, Vec<ExecutionAttemptId>) {
+        let mut world = Self::started(graph, patient());
+        world.tm(1, slots);
+        let tasks = deployed(&world.commands());
+        (world, tasks)
+    }
+    /// Starts a pair with coordinators, and these, so that its four tasks are deployed.
+    fn coordinated() -> (Self, Vec<ExecutionAttemptId>) {
+        let (mut world, _) = Self::deployed(coordinated_pair(), 2);
+        world.coordinators_up();
+        let tasks = deployed(&world.commands());
+        (world, tasks)
+    }
     fn now(&self) -> Now {
         at(self.now)
     }
@@ -105,7 +119,8 @@ impl World {
                 }
             })
             .collect();
-        self.core.offer(self.now(), &tm_name(n), InstanceId(1), &offers, &format!("host{n}:1")).unwrap()
+        let host = format!("host{n}:1");
+        self.core.offer(self.now(), &tm_name(n), InstanceId(1), &offers, &host).unwrap()
     }
     fn report(
         &mut self,
@@ -114,6 +129,12 @@ impl World {
         state: ExecutionState,
     ) -> Vec<ExecutionAttemptId> {
         self.update(n, report(attempt, state))
+    }
+    /// Reports this state of all of them from the first TaskExecutor.
+    fn report_all(&mut self, attempts: &[ExecutionAttemptId], state: ExecutionState) {
+        for attempt in attempts {
+            self.report(1, *attempt, state);
+        }
     }
     fn update(&mut self, n: u32, update: TaskStateUpdate) -> Vec<ExecutionAttemptId> {
         self.core.update_tasks(self.now(), &tm_name(n), InstanceId(1), vec![update]).unwrap()
@@ -139,12 +160,14 @@ fn worker(n: u32, instance: u128) -> Worker {
     Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
 }
 
+/// The attempts in deployments.
+fn deployed(commands: &[Command]) -> Vec<ExecutionAttemptId> {
+    placed(commands).into_iter().map(|(_, attempt)| attempt).collect()
+}
+
 /// (TaskExecutor, attempt) of everything in deployments.
-fn deployed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
-    let deployments = commands.iter().filter_map(|c| match c {
-        Command::Deploy(d) => Some(d),
-        _ => None,
-    });
+fn placed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
+    let deployments = picked!(commands, Command::Deploy(deployment) => deployment).into_iter();
     deployments
         .flat_map(|d| d.tasks.iter().map(|t| (d.worker.resource_id.0.clone(), t.attempt)))
         .collect()
@@ -178,7 +201,7 @@ fn a_started_job_declares_the_whole_amount_and_deploys_when_all_slots_are_there(
     assert_eq!(deployed(&w.commands()), []);
     w.tm(2, 1);
     let sent = w.commands();
-    let on: Vec<String> = deployed(&sent).into_iter().map(|(tm, _)| tm).collect();
+    let on: Vec<String> = placed(&sent).into_iter().map(|(tm, _)| tm).collect();
     assert_eq!(on, ["tm1", "tm1", "tm2", "tm2"]);
     assert_eq!(w.core.execution().in_state(ExecutionState::Deploying), 4);
 }
@@ -191,10 +214,8 @@ fn surplus_slots_are_not_accepted() {
 
 #[test]
 fn a_job_without_coordinators_finishes_with_its_last_task() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let tasks = deployed(&w.commands());
-    for (_, attempt) in &tasks {
+    let (mut w, tasks) = World::deployed(pair(1), 1);
+    for attempt in &tasks {
         assert_eq!(w.report(1, *attempt, ExecutionState::Running), []);
         w.report(1, *attempt, ExecutionState::Finished);
     }
@@ -215,9 +236,7 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     w.coordinators_up();
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 4);
-    for (_, attempt) in &tasks {
-        w.report(1, *attempt, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::PublishResults { round: 2 }));
     assert_eq!(w.core.status(), JobStatus::Running);
     w.core.results_published(w.now(), 2, Ok(()));
@@ -266,12 +285,8 @@ fn slots_go_back_for_a_while_where_coordinators_find_no_place_for_their_host() {
 
 #[test]
 fn a_publication_that_fails_runs_the_job_again() {
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    for (_, attempt) in deployed(&w.commands()) {
-        w.report(1, attempt, ExecutionState::Finished);
-    }
+    let (mut w, tasks) = World::coordinated();
+    w.report_all(&tasks, ExecutionState::Finished);
     w.commands();
     w.core.results_published(w.now(), 2, Err(cause("CoordinatorFailed")));
     assert_eq!(w.core.status(), JobStatus::Restarting);
@@ -279,7 +294,7 @@ fn a_publication_that_fails_runs_the_job_again() {
     assert!(w.commands().contains(&start_of(3)));
     w.coordinators_up();
     let again = deployed(&w.commands());
-    assert_eq!(again.iter().map(|(_, a)| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    assert_eq!(again.iter().map(|a| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
 }
 
 #[test]
@@ -287,58 +302,49 @@ fn cancelling_while_results_are_published_is_too_late_unless_that_fails() {
     for (outcome, end) in
         [(Ok(()), JobStatus::Finished), (Err(cause("CoordinatorFailed")), JobStatus::Canceled)]
     {
-        let mut w = World::started(coordinated_pair(), patient());
-        w.tm(1, 2);
-        w.coordinators_up();
-        for (_, attempt) in deployed(&w.commands()) {
-            w.report(1, attempt, ExecutionState::Finished);
-        }
-        let now = w.now();
-        w.core.cancel(now);
+        let (mut w, tasks) = World::coordinated();
+        w.report_all(&tasks, ExecutionState::Finished);
+        w.core.cancel(w.now());
         assert_eq!(w.core.status(), JobStatus::Running);
-        w.core.results_published(now, 2, outcome);
+        w.core.results_published(w.now(), 2, outcome);
         assert_eq!(w.core.status(), end);
     }
 }
 
 #[test]
 fn a_failed_task_takes_its_region_with_it_and_both_start_anew_after_the_delay() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Running);
-    w.report(1, tasks[1].1, ExecutionState::Failed);
+    let (mut w, tasks) = World::deployed(pair(2), 2);
+    w.report(1, tasks[0], ExecutionState::Running);
+    w.report(1, tasks[1], ExecutionState::Failed);
     let sent = w.commands();
     assert_eq!(w.core.status(), JobStatus::Restarting);
-    assert_eq!(cancelled(&sent), [tasks[0].1, tasks[2].1, tasks[3].1]);
+    assert_eq!(cancelled(&sent), [tasks[0], tasks[2], tasks[3]]);
     w.pass(5000);
     assert_eq!(deployed(&w.commands()), [], "nothing starts while the old attempts live");
     // One of them ended before the word reached it, one fails with what the first one's end did to it.
-    w.report(1, tasks[0].1, ExecutionState::Canceled);
-    w.report(1, tasks[2].1, ExecutionState::Finished);
-    w.report(1, tasks[3].1, ExecutionState::Failed);
+    w.report(1, tasks[0], ExecutionState::Canceled);
+    w.report(1, tasks[2], ExecutionState::Finished);
+    w.report(1, tasks[3], ExecutionState::Failed);
     w.pass(0);
     let again = deployed(&w.commands());
     assert_eq!(again.len(), 4);
-    assert!(again.iter().all(|(_, a)| a.attempt == 1));
+    assert!(again.iter().all(|a| a.attempt == 1));
     assert_eq!(w.core.status(), JobStatus::Running);
     let details = w.core.details(w.now());
     assert_eq!((details.restarts, details.failures.len()), (1, 1));
     assert_eq!(details.failures[0].task.as_deref(), Some("v1 (2/2)"));
     assert_eq!(details.failures[0].resource_id, Some(tm_name(1)));
     // The superseded attempts are strangers now: those that still run are to be ended.
-    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Running), [tasks[0].1]);
-    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Failed), []);
+    assert_eq!(w.report(1, tasks[0], ExecutionState::Running), [tasks[0]]);
+    assert_eq!(w.report(1, tasks[0], ExecutionState::Failed), []);
 }
 
 #[test]
 fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::deployed(pair(2), 2);
     let fail = |w: &mut World, task: usize, kind: &str| {
         let cause = Some(cause(kind));
-        let failed = state_of(tasks[task].1, ExecutionState::Failed);
+        let failed = state_of(tasks[task], ExecutionState::Failed);
         w.update(1, TaskStateUpdate { cause, ..failed });
     };
     fail(&mut w, 0, "DataConnectionLost");
@@ -358,12 +364,10 @@ fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
 fn regions_that_are_not_connected_do_not_fall_together() {
     let forward =
         graph(vec![vertex(1, 2), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Forward)]);
-    let mut w = World::started(forward, patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
+    let (mut w, tasks) = World::deployed(forward, 2);
+    w.report(1, tasks[0], ExecutionState::Failed);
     let partner =
-        tasks.iter().find(|(_, a)| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap().1;
+        *tasks.iter().find(|a| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap();
     assert_eq!(cancelled(&w.commands()), [partner]);
 }
 
@@ -372,9 +376,9 @@ fn without_restarts_the_job_fails_with_its_cause() {
     let mut w = World::started(pair(1), RestartPolicy::chosen(RestartSpec::None));
     w.tm(1, 1);
     let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
+    w.report(1, tasks[0], ExecutionState::Failed);
     assert_eq!(w.core.status(), JobStatus::Failing);
-    w.report(1, tasks[1].1, ExecutionState::Canceled);
+    w.report(1, tasks[1], ExecutionState::Canceled);
     assert_eq!(w.core.status(), JobStatus::Failed);
     assert_eq!(w.core.details(w.now()).cause, Some(cause("TaskFailed")));
     assert!(w.commands().contains(&Command::Ended(JobStatus::Failed)));
@@ -382,38 +386,31 @@ fn without_restarts_the_job_fails_with_its_cause() {
 
 #[test]
 fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 1);
+    let (mut w, _) = World::deployed(pair(2), 1);
     w.tm(2, 1);
-    let tasks = deployed(&w.commands());
+    w.commands();
     w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     let sent = w.commands();
     assert_eq!(cancelled(&sent).len(), 2);
     assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
-    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.tm(3, 1);
     w.pass(1000);
-    let again = deployed(&w.commands());
+    let again = placed(&w.commands());
     let on: Vec<&str> = again.iter().map(|(tm, _)| tm.as_str()).collect();
     assert_eq!(on, ["tm1", "tm1", "tm3", "tm3"]);
 }
 
 #[test]
 fn a_stale_loss_of_an_earlier_incarnation_changes_nothing() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
+    let (mut w, _) = World::deployed(pair(1), 1);
     w.core.worker_lost(w.now(), &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
     assert_eq!(w.commands(), []);
 }
 
 #[test]
 fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
+    let (mut w, _) = World::deployed(pair(1), 1);
     let registration = w.core.register_worker(w.now(), worker(1, 2));
     assert!(matches!(registration, Registration::Replaced { .. }));
     assert_eq!(w.core.status(), JobStatus::Restarting);
@@ -457,9 +454,7 @@ fn regions_that_are_not_connected_run_one_after_the_other_where_slots_are_few() 
         let commands = w.commands();
         let tasks = deployed(&commands);
         ran += tasks.len();
-        for (_, attempt) in &tasks {
-            w.report(1, *attempt, ExecutionState::Running);
-        }
+        w.report_all(&tasks, ExecutionState::Running);
         let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
         if left == 0 {
@@ -492,7 +487,7 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
     for _ in 0..2 {
         let tasks = deployed(&w.commands());
         assert_eq!(tasks.len(), 2);
-        for (_, attempt) in tasks {
+        for attempt in tasks {
             w.report(1, attempt, ExecutionState::Running);
             w.report(1, attempt, ExecutionState::Finished);
         }
@@ -543,9 +538,7 @@ fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 8);
     w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
-    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.pass(60_000);
     assert_eq!(deployed(&w.commands()), []);
     w.core.not_enough_resources(w.now(), "needs 4 slots");
@@ -564,12 +557,11 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     assert_eq!(freed(&w.commands()), part[..1]);
     assert_eq!(w.core.slots_on(&tm_name(1)), []);
     // Words about them are late.
-    let now = w.now();
     for accepted in [false, true] {
-        w.core.slot_failed(now, &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
+        w.core.slot_failed(w.now(), &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
     }
     let again = SlotOffer { allocation_id: part[0], index: 0, profile: ResourceProfile::default() };
-    let taken = w.core.offer(now, &tm_name(1), InstanceId(1), &[again], "host1:1");
+    let taken = w.core.offer(w.now(), &tm_name(1), InstanceId(1), &[again], "host1:1");
     assert_eq!((w.core.status(), taken), (JobStatus::Running, Ok(vec![])));
     // It waits on, and takes slots when they come.
     w.tm(2, 3);
@@ -599,10 +591,8 @@ fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_resta
     assert_eq!(freed(&w.commands()), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
-    for (_, attempt) in &tasks[1..] {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report(1, tasks[0], ExecutionState::Failed);
+    w.report_all(&tasks[1..], ExecutionState::Canceled);
     w.give_way(9);
     assert_eq!(freed(&w.commands()), []);
 }
@@ -622,13 +612,10 @@ fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
     w.core.cancel(at(1));
     assert_eq!(w.core.status(), JobStatus::Canceled);
 
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::coordinated();
     w.core.cancel(at(1));
     assert_eq!(cancelled(&w.commands()).len(), 4);
-    for (_, attempt) in &tasks {
+    for attempt in &tasks {
         assert_eq!(w.core.status(), JobStatus::Cancelling);
         w.report(1, *attempt, ExecutionState::Canceled);
     }
@@ -639,8 +626,7 @@ fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
 
 #[test]
 fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
+    let (mut w, _) = World::deployed(pair(1), 1);
     w.core.cancel(at(1));
     assert_eq!(w.core.status(), JobStatus::Cancelling);
     w.core.worker_lost(at(2), &tm_name(1), InstanceId(1), &cause("TaskManagerLost"));
@@ -648,7 +634,11 @@ fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
 }
 
 /// Two pipelines that exchange nothing, each of two subtasks with a coordinator, both running: their attempts.
-fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
+fn two_coordinated() -> (World, [Vec<(u32, ExecutionAttemptId)>; 2]) {
+    let mut graph = two_groups(2);
+    coordinate(&mut graph, 1);
+    coordinate(&mut graph, 2);
+    let mut w = World::started(graph, patient());
     w.tm(1, 2);
     w.tm(2, 2);
     let starts = starts(&w.commands());
@@ -657,7 +647,7 @@ fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
     let mut tasks = Vec::new();
     for (round, _) in starts {
         w.core.coordinators_started(w.now(), round, Ok(()));
-        tasks.extend(deployed(&w.commands()));
+        tasks.extend(placed(&w.commands()));
     }
     assert_eq!(tasks.len(), 4);
     let tasks = tasks.into_iter().map(|(tm, attempt)| (1 + u32::from(tm == tm_name(2).0), attempt));
@@ -666,9 +656,10 @@ fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
         w.report(*tm, *attempt, ExecutionState::Running);
     }
     w.commands();
-    [1, 2].map(|vertex| {
+    let of = |vertex| {
         tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect()
-    })
+    };
+    (w, [of(1), of(2)])
 }
 
 fn starts(commands: &[Command]) -> Vec<(u64, BTreeSet<OperatorId>)> {
@@ -677,17 +668,9 @@ fn starts(commands: &[Command]) -> Vec<(u64, BTreeSet<OperatorId>)> {
     })
 }
 
-fn with_two_coordinators() -> World {
-    let mut graph = two_groups(2);
-    coordinate(&mut graph, 1);
-    coordinate(&mut graph, 2);
-    World::started(graph, patient())
-}
-
 #[test]
 fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
-    let mut w = with_two_coordinators();
-    let [first, second] = two_coordinated(&mut w);
+    let (mut w, [first, second]) = two_coordinated();
     w.core.coordinator_reported(at(1), 1, cause("CoordinatorFailed"));
     assert_eq!(w.core.route_event(&first[0].1, OperatorId(1)), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Ok(()));
@@ -707,8 +690,7 @@ fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
 
 #[test]
 fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served() {
-    let mut w = with_two_coordinators();
-    let [first, second] = two_coordinated(&mut w);
+    let (mut w, [first, second]) = two_coordinated();
     w.core.coordinator_host_replaced(at(1), 1, cause("CoordinatorHostLost"));
     assert_eq!(
         w.core.route_event(&first[0].1, OperatorId(1)),
@@ -722,36 +704,29 @@ fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served()
 
 #[test]
 fn a_dead_coordinator_host_is_a_failover_of_the_job() {
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::coordinated();
     let operator = OperatorId(1);
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Ok(()));
     w.core.coordinator_reported(at(1), 0, cause("CoordinatorFailed"));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()), "of an earlier start");
+    assert_eq!(w.core.route_event(&tasks[0], operator), Ok(()), "of an earlier start");
     w.core.coordinator_host_lost(at(1), cause("CoordinatorHostLost"));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_request(operator), Err(Unroutable::Unavailable));
-    for (_, attempt) in &tasks {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks, ExecutionState::Canceled);
     w.commands();
     w.pass(1001);
     assert!(w.commands().iter().any(|c| matches!(c, Command::StartCoordinators { .. })));
     w.coordinators_up();
     let again = deployed(&w.commands());
-    assert_eq!(w.core.route_event(&again[0].1, operator), Ok(()));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
-    assert_eq!(w.core.route_event(&again[3].1, operator), Err(Unroutable::NoSuchOperator));
+    assert_eq!(w.core.route_event(&again[0], operator), Ok(()));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&again[3], operator), Err(Unroutable::NoSuchOperator));
     assert_eq!(w.core.route_request(OperatorId(77)), Err(Unroutable::NoSuchOperator));
 }
 
 #[test]
 fn a_deployment_of_unknown_outcome_is_failed_and_cancelled_there() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let (mut w, attempts) = World::deployed(pair(1), 1);
     w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
     assert_eq!(cancelled(&w.commands()), attempts);
     assert_eq!(w.core.status(), JobStatus::Restarting);
@@ -759,9 +734,7 @@ fn a_deployment_of_unknown_outcome_is_failed_and_cancelled_there() {
 
 #[test]
 fn one_refused_task_of_a_deployment_fails_its_region() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let (mut w, attempts) = World::deployed(pair(1), 1);
     let refused = vec![(attempts[0], cause("Refused"))];
     w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Ok(refused));
     assert_eq!(cancelled(&w.commands()), attempts[1..]);
@@ -771,7 +744,7 @@ fn one_refused_task_of_a_deployment_fails_its_region() {
 fn full_reports_bring_both_sides_together() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let attempts = deployed(&w.commands());
     let now = w.now();
     w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(vec![]));
     let io = TaskIo { records_in: 7, ..TaskIo::default() };
@@ -797,17 +770,14 @@ fn full_reports_bring_both_sides_together() {
 
 #[test]
 fn a_slot_that_is_not_held_is_freed_and_two_reports_without_a_held_one_lose_it() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
-    let now = w.now();
+    let (mut w, _) = World::deployed(pair(1), 1);
     let stranger = AllocationId(99);
-    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[stranger], vec![]);
+    w.core.reconcile(w.now(), &tm_name(1), InstanceId(1), &[stranger], vec![]);
     let freed =
         |c: &Command| matches!(c, Command::FreeSlot { allocation, .. } if *allocation == stranger);
     assert!(w.commands().iter().any(freed));
     assert_eq!(w.core.status(), JobStatus::Running);
-    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[], vec![]);
+    w.core.reconcile(w.now(), &tm_name(1), InstanceId(1), &[], vec![]);
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
 
@@ -828,7 +798,7 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
 fn a_slot_is_held_while_one_of_its_tasks_runs() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let attempts = deployed(&w.commands());
     assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots.clone(), attempts.clone()));
     w.report(1, attempts[0], ExecutionState::Finished);
     assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots, vec![attempts[1]]));

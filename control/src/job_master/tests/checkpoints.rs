@@ -23,12 +23,19 @@ fn configured(graph: JobGraph, checkpoints: CheckpointConfig) -> World {
 }
 
 impl World {
-    /// Registers a TaskExecutor with two slots, and lets every task that is deployed there run.
+    /// Starts the job on a TaskExecutor with so many slots. Every task that is deployed there runs.
+    pub(super) fn running(mut self, slots: u32) -> (Self, Vec<ExecutionAttemptId>) {
+        self.core.start(at(0));
+        self.tm(1, slots);
+        let tasks = self.run_all();
+        self.commands();
+        (self, tasks)
+    }
+
+    /// Lets every task that is deployed run.
     pub(super) fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
-        let tasks: Vec<_> = deployed(&self.commands()).into_iter().map(|(_, task)| task).collect();
-        for task in &tasks {
-            self.report(1, *task, ExecutionState::Running);
-        }
+        let tasks = deployed(&self.commands());
+        self.report_all(&tasks, ExecutionState::Running);
         tasks
     }
 
@@ -56,11 +63,20 @@ impl World {
         self.core.acknowledged(self.now(), &attempt, checkpoint, part);
     }
 
-    /// Has every task acknowledge and the checkpoint persisted.
-    pub(super) fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
+    pub(super) fn acknowledge_all(
+        &mut self,
+        checkpoint: u64,
+        tasks: &[ExecutionAttemptId],
+        ended: bool,
+    ) {
         for task in tasks {
             self.acknowledge(checkpoint, *task, ended);
         }
+    }
+
+    /// Has every task acknowledge and the checkpoint persisted.
+    pub(super) fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
+        self.acknowledge_all(checkpoint, tasks, ended);
         let metadata = self.awaiting_persistence();
         assert_eq!(metadata.checkpoint, checkpoint);
         self.core.checkpoint_persisted(self.now(), checkpoint, Ok(metadata));
@@ -71,6 +87,15 @@ impl World {
         let found = picked!(commands, Command::PersistCheckpoint(metadata) => metadata.clone());
         found.into_iter().next().unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
     }
+}
+
+/// Starts the job of [`checkpointed`]. Its tasks are deployed and do not run yet.
+pub(super) fn coming_up() -> (World, Vec<ExecutionAttemptId>) {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands());
+    (w, tasks)
 }
 
 /// The barriers that were given to sources: number, whether it is the last one, how many sources.
@@ -92,20 +117,13 @@ pub(super) fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
 
 #[test]
 fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persisted() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
-    for task in &tasks[1..] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    let (mut w, tasks) = coming_up();
+    w.report_all(&tasks[1..], ExecutionState::Running);
     w.pass(1500);
     assert_eq!(triggered(&w.commands()), [], "a task does not run yet");
     w.report(1, tasks[0], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
-    for task in &tasks {
-        w.acknowledge(1, *task, false);
-    }
+    w.acknowledge_all(1, &tasks, false);
     let metadata = w.awaiting_persistence();
     assert_eq!(notified(&w.seen), []);
     let source = &metadata.operators[&OperatorId(1)];
@@ -120,10 +138,7 @@ fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persis
 
 #[test]
 fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     w.complete(1, &tasks, false);
     w.pass(1000);
@@ -160,17 +175,12 @@ fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<Execution
         tolerable_failures: 1,
         ..CheckpointConfig::default()
     };
-    let mut w = configured(graph, config);
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = configured(graph, config).running(2);
     for checkpoint in 1..=3 {
         w.pass(1000);
         w.complete(checkpoint, &tasks, false);
     }
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Failed);
-    }
+    w.report_all(&tasks, ExecutionState::Failed);
     w.pass(1000);
     let again = placements(&w.commands());
     assert_eq!(restored(&again), ["3", "3"]);
@@ -258,10 +268,7 @@ fn no_checkpoint_is_passed_over_with_which_another_region_has_finished() {
     let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let interval = Some(Duration::from_secs(1));
     let config = CheckpointConfig { interval, retained: 2, falls_back: true, ..Default::default() };
-    let mut w = configured(graph, config);
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = configured(graph, config).running(2);
     w.pass(1000);
     w.complete(1, &tasks, false);
     w.reach_end(tasks[0]);
@@ -292,18 +299,11 @@ fn no_checkpoint_is_passed_over_unless_the_options_allow_it() {
 
 #[test]
 fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
-    for task in &tasks {
-        w.acknowledge(1, *task, false);
-    }
+    w.acknowledge_all(1, &tasks, false);
     let metadata = w.awaiting_persistence();
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Failed);
-    }
+    w.report_all(&tasks, ExecutionState::Failed);
     w.pass(5000);
     assert_eq!(placements(&w.commands()), []);
     w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
@@ -315,10 +315,7 @@ fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
 
 #[test]
 fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish() {
-    let mut w = checkpointed_every(Duration::from_secs(3600));
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed_every(Duration::from_secs(3600)).running(2);
     let sources: Vec<_> = tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)).collect();
     w.reach_end(sources[0]);
     assert_eq!(triggered(&w.commands()), []);
@@ -334,9 +331,7 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     // A failure before all tasks have finished: they are restored as ended.
     w.report(1, tasks[0], ExecutionState::Finished);
     w.report(1, tasks[1], ExecutionState::Failed);
-    for task in &tasks[2..] {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks[2..], ExecutionState::Canceled);
     w.pass(1000);
     let commands = w.commands();
     let again = placements(&commands);
@@ -350,9 +345,7 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     }
     let tasks: Vec<_> = again.iter().map(|task| task.attempt).collect();
     w.complete(3, &tasks, true);
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
 }
 
@@ -360,18 +353,14 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
 fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
     let mut graph = pair(1);
     graph.nodes[1].commits = true;
-    let mut w = World::started(graph, patient());
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = World::new(graph, patient()).running(1);
     w.pass(100_000);
     assert_eq!(triggered(&w.commands()), []);
     w.reach_end(tasks[0]);
     assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
     w.complete(1, &tasks, true);
     w.commands();
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
 }
 
@@ -379,10 +368,7 @@ fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
 fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state() {
     // Two pipelines that are not connected.
     let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = with_checkpoints(graph, Duration::from_secs(1)).running(2);
     w.reach_end(tasks[0]);
     let barriers = triggered(&w.commands());
     assert_eq!(barriers, [(1, false, 1), (1, true, 1)]);
@@ -409,10 +395,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
 fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     // Two subtasks that are not connected, and one slot.
     let graph = graph(vec![vertex(1, 2)], vec![]);
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = with_checkpoints(graph, Duration::from_secs(1)).running(1);
     assert_eq!(tasks.len(), 1);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [], "no periodic checkpoint leaves a subtask out");
@@ -427,7 +410,7 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     assert_eq!(notified(&w.commands()), [(1, true, 1)]);
     w.report(1, tasks[0], ExecutionState::Finished);
     let next = deployed(&w.commands());
-    assert_eq!(next.iter().map(|(_, task)| task.subtask).collect::<Vec<_>>(), [1]);
+    assert_eq!(next.iter().map(|task| task.subtask).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -475,9 +458,7 @@ fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
     let snapshot = snapshot(JobId(1), 7, OperatorId(1), [StateHandle::Inline(vec![1])]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/savepoint-1".to_owned());
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = w.running(1);
     w.reach_end(tasks[0]);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [], "the state of the other one would be lost");
@@ -496,9 +477,7 @@ fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     let snapshot = snapshot(JobId(1), 7, OperatorId(1), [state(0), state(1)]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/1".to_owned());
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = w.running(1);
     assert!(w.core.needs_start_snapshot(), "the job has no checkpoint of its own");
     w.reach_end(tasks[0]);
     w.acknowledge(8, tasks[0], true);

@@ -1,18 +1,9 @@
-use super::checkpoints::{checkpointed, notified, placements, triggered};
+use super::checkpoints::{checkpointed, coming_up, notified, placements, triggered};
 use super::*;
 use model::CheckpointKind;
 
 const SAVEPOINT: CheckpointKind = CheckpointKind::Savepoint;
 const STOP: CheckpointKind = CheckpointKind::Stop { drain: false };
-
-fn running() -> (World, Vec<ExecutionAttemptId>) {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
-    w.commands();
-    (w, tasks)
-}
 
 impl World {
     fn ask(&mut self, number: u64, kind: CheckpointKind) -> Result<(), SavepointRefused> {
@@ -27,9 +18,7 @@ impl World {
         checkpoint: u64,
         tasks: &[ExecutionAttemptId],
     ) -> (Arc<CheckpointMetadata>, u64) {
-        for task in tasks {
-            self.acknowledge(checkpoint, *task, false);
-        }
+        self.acknowledge_all(checkpoint, tasks, false);
         let commands = self.commands();
         let found = picked!(commands, Command::StoreSavepoint { number, metadata } => {
             (metadata.clone(), *number)
@@ -48,7 +37,7 @@ fn ended(commands: &[Command]) -> Vec<(u64, Result<String, String>)> {
 
 #[test]
 fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_own() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
     w.ask(7, SAVEPOINT).unwrap();
@@ -77,7 +66,7 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
 
 #[test]
 fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Err("the disk is full".into()));
@@ -95,7 +84,7 @@ fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
 
 #[test]
 fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, CheckpointKind::Stop { drain: true }).unwrap();
     let sent = w.commands();
     assert_eq!(triggered(&sent), [(1, true, 2)]);
@@ -114,9 +103,7 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
     assert_eq!(ended(&sent), [], "the tasks have to finish first");
     w.pass(5000);
     assert_eq!(triggered(&w.commands()), []);
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     let sent = w.commands();
     assert_eq!(ended(&sent), [(7, Ok("/s/7".to_owned()))]);
     assert!(sent.contains(&Command::Ended(JobStatus::Finished)));
@@ -124,22 +111,20 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
 
 #[test]
 fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.commands();
     w.core.declined(w.now(), &tasks[0], 1, "no");
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks, ExecutionState::Canceled);
     w.pass(1000);
     assert_eq!(placements(&w.commands()).len(), 4);
 }
 
 #[test]
 fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Ok(()));
@@ -149,9 +134,7 @@ fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
     w.report(1, tasks[0], ExecutionState::Failed);
     let told = ended(&w.commands());
     assert!(matches!(&told[..], [(7, Err(why))] if why.contains("/s/7 is complete")), "{told:?}");
-    for task in &tasks[1..] {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks[1..], ExecutionState::Canceled);
     w.pass(1000);
     let again = placements(&w.commands());
     assert!(again.len() == 4 && again.iter().all(|task| !task.restore.is_empty() && !task.ended));
@@ -159,20 +142,16 @@ fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
 
 #[test]
 fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.run_all();
+    let (mut w, _) = World::new(pair(1), patient()).running(1);
     assert_eq!(w.ask(1, SAVEPOINT), Err(SavepointRefused::WithoutCheckpoints));
-    let mut w = World::started(JobGraph { bounded: false, ..pair(1) }, patient());
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = World::new(JobGraph { bounded: false, ..pair(1) }, patient()).running(1);
     w.ask(1, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
 }
 
 #[test]
 fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Ok(()));
@@ -219,41 +198,25 @@ fn a_savepoint_that_is_asked_for_while_tasks_come_up_waits_for_them() {
     let refused = w.ask(1, STOP);
     assert!(matches!(refused, Err(SavepointRefused::NotRunning { .. })), "it waits for slots");
     w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    let tasks = deployed(&w.commands());
     w.ask(2, STOP).unwrap();
     w.report(1, tasks[0], ExecutionState::Initializing);
-    for task in &tasks[..3] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    w.report_all(&tasks[..3], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), []);
     w.report(1, tasks[3], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), [(1, true, 2)]);
     // One that fails instead ends the request.
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    let (mut w, tasks) = coming_up();
     w.ask(3, SAVEPOINT).unwrap();
     w.report(1, tasks[0], ExecutionState::Failed);
     assert!(matches!(&ended(&w.commands())[..], [(3, Err(_))]));
-}
-
-/// Starts a job whose tasks are deployed and do not run yet, and returns its tasks.
-fn coming_up() -> (World, Vec<ExecutionAttemptId>) {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
-    (w, tasks)
 }
 
 #[test]
 fn a_stop_whose_tasks_never_all_run_is_withdrawn_at_its_deadline() {
     let (mut w, tasks) = coming_up();
     w.ask(1, STOP).unwrap();
-    for task in &tasks[..3] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    w.report_all(&tasks[..3], ExecutionState::Running);
     let limit = w.core.config.checkpoints.timeout;
     let (deadline, limit_ms) = (w.now().mono + limit, u64::try_from(limit.as_millis()).unwrap());
     assert_eq!(w.ask(2, SAVEPOINT), Err(SavepointRefused::StopWaits));
@@ -281,13 +244,13 @@ fn a_stop_whose_tasks_never_all_run_is_withdrawn_at_its_deadline() {
 
 #[test]
 fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_tasks() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
     w.ask(7, SAVEPOINT).unwrap();
     w.complete(1, &tasks, false);
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, SAVEPOINT).unwrap();
     w.ask(8, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
@@ -299,7 +262,7 @@ fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_task
 
 #[test]
 fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, CheckpointKind::Checkpoint).unwrap();
     assert_eq!(triggered(&w.commands()), [(1, false, 2)], "it waits for no interval");
     w.complete(1, &tasks, false);
