@@ -21,7 +21,7 @@ use gateways::program_host::{self, BuildError, ProgramHostGateway};
 use gateways::resource_manager::{self, ResourceManagerGateway};
 use gateways::task_executor::{self, DeployError, TaskExecutorGateway};
 use gateways::{Calls, Double, EndpointAddress, NodeAddress, Registration, Remote};
-use model::testing::{edge, state_of, vertex};
+use model::testing::{pair, state_of};
 use model::{
     AllocationId, BlobKey, ContentHash, ExecutionAttemptId, ExecutionState, FailureCause, Fence,
     InstanceId, JobGraph, JobId, LeaderSession, ProcessSession, ProgramRef, ResourceId,
@@ -66,8 +66,7 @@ pub(crate) fn program() -> ProgramRef {
 
 /// Source → sink, hash edge; both are coordinated if asked for.
 pub(crate) fn graph(id: u128, parallelism: u32, coordinated: bool) -> JobGraph {
-    let vertices = vec![vertex(1, parallelism), vertex(2, parallelism)];
-    let mut graph = model::testing::graph(vertices, vec![edge(0, 1, 2, ShipStrategy::Hash)]);
+    let mut graph = pair(parallelism, parallelism, ShipStrategy::Hash);
     for (node, kind) in graph.nodes.iter_mut().zip(["text_source", "collect"]) {
         kind.clone_into(&mut node.kind);
         node.coordinated = coordinated;

@@ -4,7 +4,7 @@ use crate::{
     blob::ContentHash,
     checkpoint::{CheckpointMetadata, OperatorState, OperatorSubtaskState, StateHandle},
     execution::ExecutionState,
-    graph::{GraphNode, JobEdge, JobGraph, JobVertex, ProgramRef, ShipStrategy},
+    graph::{GraphNode, JobEdge, JobGraph, JobVertex, ProgramRef, ShipStrategy, StateDeclaration},
     ids::{EdgeId, ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId},
     job::{TaskIo, TaskStateUpdate},
 };
@@ -59,6 +59,11 @@ pub fn graph(mut vertices: Vec<JobVertex>, edges: Vec<JobEdge>) -> JobGraph {
     }
 }
 
+/// Makes the graph of vertices 1 and 2 with these parallelisms and an edge from the first to the second.
+pub fn pair(from: u32, to: u32, ship: ShipStrategy) -> JobGraph {
+    graph(vec![vertex(1, from), vertex(2, to)], vec![edge(0, 1, 2, ship)])
+}
+
 fn node(id: NodeId, edges: &[JobEdge]) -> GraphNode {
     let inputs: Vec<_> = edges.iter().filter(|edge| edge.to_node == id).collect();
     GraphNode {
@@ -82,6 +87,17 @@ pub fn coordinate(graph: &mut JobGraph, vertex: u32) {
         if node.id.0 == vertex {
             node.coordinated = true;
         }
+    }
+}
+
+/// Makes the declaration of a state that has schemas of these roles, each with a name for its fingerprint.
+pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDeclaration {
+    let schemas = schemas.iter().map(|(role, schema)| ((*role).into(), (*schema).into()));
+    StateDeclaration {
+        name: name.into(),
+        kind: kind.into(),
+        schemas: schemas.collect(),
+        ttl_ms: None,
     }
 }
 

@@ -22,8 +22,7 @@ use gateways::leader_election::{
     Component, LeaderInformation, LeaderRetrievalGateway, RequestLeader,
 };
 use gateways::{EndpointAddress, NodeAddress, RpcOptions, RpcService};
-use model::testing::{edge, vertex};
-use model::{ClusterId, JobGraph, JobId, ProcessSession, ShipStrategy};
+use model::{ClusterId, JobGraph, JobId, ProcessSession, ShipStrategy, testing::pair};
 use platform::handshake::{Credentials, Identity, Secret};
 use std::path::Path;
 use std::time::Duration;
@@ -71,8 +70,7 @@ pub async fn leader_of(
 /// sharing group. It has no coordinators, so that no program has to be run on the JobManager's
 /// side.
 pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
-    let vertices = vec![vertex(1, parallelism), vertex(2, parallelism)];
-    let graph = model::testing::graph(vertices, vec![edge(0, 1, 2, ShipStrategy::Hash)]);
+    let graph = pair(parallelism, parallelism, ShipStrategy::Hash);
     let name = format!("all to all, {parallelism} x 2");
     JobGraph { job_id, name, bounded: false, ..graph }
 }

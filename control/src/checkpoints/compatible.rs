@@ -212,18 +212,12 @@ fn shown(name: &str, uid: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::testing::{graph, snapshot, vertex};
+    use model::testing::{declaration, graph, snapshot, vertex};
     use model::{JobId, OperatorSubtaskState, StateHandle};
     use std::collections::BTreeMap;
 
     fn sums(key: &str, value: &str) -> StateDeclaration {
-        let schemas = [("key", key), ("value", value)];
-        StateDeclaration {
-            name: "sum".to_owned(),
-            kind: "value".to_owned(),
-            schemas: schemas.map(|(role, name)| (role.to_owned(), name.to_owned())).into(),
-            ttl_ms: None,
-        }
+        declaration("sum", "value", &[("key", key), ("value", value)])
     }
 
     /// A job of one operator with one keyed state, and its snapshot.
@@ -296,12 +290,7 @@ mod tests {
 
     /// A state of a source, as its operator declares it.
     fn of_source(kind: &str, role: &str, schema: &str) -> StateDeclaration {
-        StateDeclaration {
-            name: kind.to_owned(),
-            kind: kind.to_owned(),
-            schemas: [(role.to_owned(), schema.to_owned())].into(),
-            ttl_ms: None,
-        }
+        declaration(kind, kind, &[(role, schema)])
     }
 
     #[test]
@@ -348,8 +337,7 @@ mod tests {
     #[test]
     fn an_operator_that_assigns_watermarks_may_go_and_no_other_one_gets_its_state() {
         let (mut graph, mut snapshot) = saved();
-        let watermark =
-            StateDeclaration { schemas: BTreeMap::new(), ..of_source("watermark", "", "") };
+        let watermark = declaration("watermark", StateDeclaration::WATERMARK, &[]);
         for saved in snapshot.operators.values_mut() {
             saved.states = vec![watermark.clone()];
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::picked;
 use model::JobId;
 use model::graph::StateDeclaration;
-use model::testing::{graph, snapshot, vertex};
+use model::testing::{declaration, graph, snapshot, vertex};
 use proptest::prelude::*;
 
 const CHECKPOINT: CheckpointKind = CheckpointKind::Checkpoint;
@@ -361,12 +361,8 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
         |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
             let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
             graph.vertices[0].max_parallelism = max_parallelism;
-            let declared = |(kind, role): &(&str, &str)| StateDeclaration {
-                name: (*kind).to_owned(),
-                kind: (*kind).to_owned(),
-                schemas: [((*role).to_owned(), "u64".to_owned())].into(),
-                ttl_ms: None,
-            };
+            let declared =
+                |(kind, role): &(&str, &str)| declaration(kind, kind, &[(role, "u64")]);
             graph.nodes[0].states = states.iter().map(declared).collect();
             graph.nodes[0].operator_id = OperatorId(1);
             let parts =
@@ -415,12 +411,7 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     let mut graph = graph(vec![vertex(1, 4)], vec![]);
     graph.vertices[0].max_parallelism = 128;
     graph.nodes[0].operator_id = OperatorId(1);
-    graph.nodes[0].states = vec![StateDeclaration {
-        name: "sum".into(),
-        kind: "value".into(),
-        schemas: [("key".to_owned(), "u64".to_owned())].into(),
-        ttl_ms: None,
-    }];
+    graph.nodes[0].states = vec![declaration("sum", "value", &[("key", "u64")])];
     // Subtasks of the former parallelism 2 owned groups 0 to 63 and 64 to 127.
     let former = [
         (TaskIndex(0), parts(&[("a", &[(0, 30)]), ("b", &[(31, 40)]), ("c", &[])])),
@@ -437,12 +428,8 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     graph.vertices[0].parallelism = 2;
     assert_eq!([names(&graph, 0).len(), names(&graph, 1).len()], [3, 2]);
     let mut broadcast = graph.clone();
-    broadcast.nodes[0].states.push(StateDeclaration {
-        name: "broadcast".into(),
-        kind: StateDeclaration::BROADCAST.into(),
-        schemas: BTreeMap::new(),
-        ttl_ms: None,
-    });
+    let rules = declaration("broadcast", StateDeclaration::BROADCAST, &[]);
+    broadcast.nodes[0].states.push(rules);
     assert_eq!(names(&broadcast, 0), ["a", "b", "c"]);
     assert_eq!(names(&broadcast, 1), ["c", "d", "e"], "any part of the first may have it");
     graph.vertices[0].max_parallelism = 64;

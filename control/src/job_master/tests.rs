@@ -178,10 +178,7 @@ fn cancelled(commands: &[Command]) -> Vec<ExecutionAttemptId> {
 }
 
 fn pair(parallelism: u32) -> JobGraph {
-    graph(
-        vec![vertex(1, parallelism), vertex(2, parallelism)],
-        vec![edge(0, 1, 2, ShipStrategy::Hash)],
-    )
+    model::testing::pair(parallelism, parallelism, ShipStrategy::Hash)
 }
 
 fn coordinated_pair() -> JobGraph {
@@ -362,8 +359,7 @@ fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
 
 #[test]
 fn regions_that_are_not_connected_do_not_fall_together() {
-    let forward =
-        graph(vec![vertex(1, 2), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Forward)]);
+    let forward = model::testing::pair(2, 2, ShipStrategy::Forward);
     let (mut w, tasks) = World::deployed(forward, 2);
     w.report(1, tasks[0], ExecutionState::Failed);
     let partner =
