@@ -102,6 +102,7 @@ pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDec
 }
 
 /// Makes a snapshot of a job in which one operator has 128 key groups and these states, each of one subtask that has not ended.
+/// The files in `storage/fixtures/metadata` were written with these values.
 pub fn snapshot(
     job_id: JobId,
     checkpoint: u64,

@@ -213,8 +213,7 @@ fn shown(name: &str, uid: Option<&str>) -> String {
 mod tests {
     use super::*;
     use model::testing::{declaration, graph, snapshot, vertex};
-    use model::{JobId, OperatorSubtaskState, StateHandle};
-    use std::collections::BTreeMap;
+    use model::{JobId, StateHandle};
 
     fn sums(key: &str, value: &str) -> StateDeclaration {
         declaration("sum", "value", &[("key", key), ("value", value)])

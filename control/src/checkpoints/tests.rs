@@ -361,8 +361,7 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
         |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
             let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
             graph.vertices[0].max_parallelism = max_parallelism;
-            let declared =
-                |(kind, role): &(&str, &str)| declaration(kind, kind, &[(role, "u64")]);
+            let declared = |(kind, role): &(&str, &str)| declaration(kind, kind, &[(role, "u64")]);
             graph.nodes[0].states = states.iter().map(declared).collect();
             graph.nodes[0].operator_id = OperatorId(1);
             let parts =

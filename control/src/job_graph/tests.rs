@@ -1,6 +1,6 @@
 use super::*;
-use model::testing::{edge, graph, pair, vertex};
 use model::ResourceProfile;
+use model::testing::{edge, graph, pair, vertex};
 use proptest::prelude::*;
 
 #[test]

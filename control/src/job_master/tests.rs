@@ -7,8 +7,8 @@ use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
 use crate::testing::picked;
-use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
+use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::{
     AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
     ResourceRequirement, ShipStrategy,
@@ -362,8 +362,7 @@ fn regions_that_are_not_connected_do_not_fall_together() {
     let forward = model::testing::pair(2, 2, ShipStrategy::Forward);
     let (mut w, tasks) = World::deployed(forward, 2);
     w.report(1, tasks[0], ExecutionState::Failed);
-    let partner =
-        *tasks.iter().find(|a| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap();
+    let partner = *tasks.iter().find(|a| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap();
     assert_eq!(cancelled(&w.commands()), [partner]);
 }
 
@@ -652,9 +651,8 @@ fn two_coordinated() -> (World, [Vec<(u32, ExecutionAttemptId)>; 2]) {
         w.report(*tm, *attempt, ExecutionState::Running);
     }
     w.commands();
-    let of = |vertex| {
-        tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect()
-    };
+    let of =
+        |vertex| tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect();
     (w, [of(1), of(2)])
 }
 
@@ -744,8 +742,7 @@ fn full_reports_bring_both_sides_together() {
     let now = w.now();
     w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(vec![]));
     let io = TaskIo { records_in: 7, ..TaskIo::default() };
-    let running =
-        |attempt| TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) };
+    let running = |attempt| TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) };
     let stranger = ExecutionAttemptId { graph: 99, ..attempts[0] };
     let report = |w: &mut World, tasks: Vec<TaskStateUpdate>| {
         w.core.reconcile(now, &tm_name(1), InstanceId(1), &slots, tasks);

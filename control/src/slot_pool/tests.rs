@@ -1,7 +1,7 @@
 use super::*;
 use crate::execution_graph::ExecutionGraph;
-use model::testing::{graph, vertex};
 use model::MemorySize;
+use model::testing::{graph, vertex};
 use proptest::prelude::*;
 
 fn plan(groups: &[(u32, u64)]) -> SlotPlan {

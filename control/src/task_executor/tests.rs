@@ -71,10 +71,15 @@ impl Te {
         te.step(Event::RegistrationAccepted { by: rm(1), instance: InstanceId(1) });
         te
     }
-    /// Slot A of the job, its host up, its JobMaster connected, the slot accepted.
-    fn serving() -> Self {
+    /// Slot A is the job's, and its host is being launched.
+    fn allocated() -> Self {
         let mut te = Self::registered();
         te.core.request_slot(te.now, &request(0, A)).unwrap();
+        te
+    }
+    /// Slot A of the job, its host up, its JobMaster connected, the slot accepted.
+    fn serving() -> Self {
+        let mut te = Te::allocated();
         te.step(Event::HostUp { job: JOB, launch: 1 });
         te.step(gained(1));
         te.step(Event::OffersAnswered { job: JOB, connection: 1, accepted: vec![A] });
@@ -109,6 +114,9 @@ fn reason(commands: &[Command]) -> String {
         [Command::Fail { reason }] => reason.clone(),
         other => panic!("{other:?}"),
     }
+}
+fn slot_available() -> Command {
+    Command::NotifySlotAvailable { id: rm(1), instance: InstanceId(1), index: 0, allocation: A }
 }
 fn launches(commands: &[Command]) -> Vec<u64> {
     picked!(commands, Command::LaunchHost { launch, .. } => *launch)
@@ -195,8 +203,7 @@ fn the_first_slot_of_a_job_launches_its_host_and_watches_its_leader() {
 #[test]
 fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed() {
     for host_first in [true, false] {
-        let mut te = Te::registered();
-        te.core.request_slot(te.now, &request(0, A)).unwrap();
+        let mut te = Te::allocated();
         te.core.request_slot(te.now, &request(1, B)).unwrap();
         let mut events = vec![Event::HostUp { job: JOB, launch: 1 }, gained(1)];
         if !host_first {
@@ -216,13 +223,7 @@ fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed(
         assert_eq!((to.id, to.instance), (jm(1), InstanceId(1)));
         let answered =
             te.step(Event::OffersAnswered { job: JOB, connection: to.number, accepted: vec![B] });
-        let notify = Command::NotifySlotAvailable {
-            id: rm(1),
-            instance: InstanceId(1),
-            index: 0,
-            allocation: A,
-        };
-        assert!(answered.contains(&notify), "{answered:?}");
+        assert!(answered.contains(&slot_available()), "{answered:?}");
         assert_eq!(te.phase(A), None);
         assert_eq!(te.phase(B), Some(Phase::Active));
         assert_eq!(te.core.job_report(JOB).0, [B]);
@@ -231,8 +232,7 @@ fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed(
 
 #[test]
 fn a_failed_offer_is_repeated_and_an_answer_of_an_earlier_connection_is_not_believed() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(Event::HostUp { job: JOB, launch: 1 });
     te.step(gained(1));
     te.step(Event::OffersFailed { job: JOB, connection: 1 });
@@ -260,8 +260,7 @@ fn deployments_are_checked_three_ways() {
 
 #[test]
 fn a_task_may_come_before_the_answer_to_the_offer() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(gained(1));
     let early = te.core.deploy(te.now, JOB, jm(1), &[(attempt(0), A)]);
     assert_eq!(early, Err(JobMasterRefusal::HostNotUp));
@@ -312,13 +311,7 @@ fn a_slot_given_back_is_free_only_when_its_tasks_have_ended() {
     assert_eq!(te.phase(A), Some(Phase::Releasing));
     assert!(te.core.request_slot(te.now, &request(0, B)).is_err());
     let commands = te.step(Event::TaskStates { job: JOB, updates: vec![state(0, Canceled)] });
-    let notify = Command::NotifySlotAvailable {
-        id: rm(1),
-        instance: InstanceId(1),
-        index: 0,
-        allocation: A,
-    };
-    assert!(commands.contains(&notify));
+    assert!(commands.contains(&slot_available()));
     assert!(commands.contains(&Command::EndHost { job: JOB, launch: 1, at_once: false }));
     assert!(!commands.contains(&Command::ForgetJob { job: JOB }), "its end is not reported yet");
     let commands = te.taken();
@@ -371,8 +364,7 @@ fn a_new_slot_after_the_hosts_death_launches_another() {
 
 #[test]
 fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     let cause = FailureCause::fatal("NotAProgram", "not a Flott program");
     te.step(Event::HostLost { job: JOB, launch: 1, cause: cause.clone() });
     let commands = te.step(gained(1));
@@ -386,8 +378,7 @@ fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
 
 #[test]
 fn a_job_that_is_lost_with_its_job_master_is_not_connected_to_the_next() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     let cause = FailureCause::recoverable("ProgramHostLost", "exit code 101");
     te.step(Event::HostLost { job: JOB, launch: 1, cause });
     te.step(gained(1));
@@ -402,8 +393,7 @@ fn a_job_that_is_lost_with_its_job_master_is_not_connected_to_the_next() {
 
 #[test]
 fn a_slot_that_no_job_master_takes_is_freed() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     assert_eq!(te.after(60_000), [], "its host is still being launched");
     te.step(Event::HostUp { job: JOB, launch: 1 });
     assert_eq!(te.after(9_999), []);
@@ -475,8 +465,7 @@ fn a_silent_job_master_without_tasks_costs_nothing() {
 
 #[test]
 fn a_job_master_that_refuses_gets_no_slots() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(Event::HostUp { job: JOB, launch: 1 });
     let commands = te.step(Event::JobMasterRefused { job: JOB, reason: "blocked".into() });
     assert!(commands.contains(&Command::EndHost { job: JOB, launch: 1, at_once: true }));
@@ -540,14 +529,7 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let request =
         (1u64..3, 0u32..2, job(), allocation()).prop_map(|(by, index, job, allocation)| {
-            SlotRequest {
-                by: rm(by),
-                index,
-                job,
-                allocation,
-                need: ResourceProfile::unknown(),
-                program: None,
-            }
+            SlotRequest { by: rm(by), job, ..request(index, allocation) }
         });
     prop_oneof![
         6 => core.prop_map(Op::Core),
