@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::picked;
+use crate::testing::{ms as at, picked};
 use model::JobId;
 use model::graph::StateDeclaration;
 use model::testing::{declaration, graph, snapshot, vertex};
@@ -7,10 +7,6 @@ use proptest::prelude::*;
 
 const CHECKPOINT: CheckpointKind = CheckpointKind::Checkpoint;
 const SECOND: Duration = Duration::from_secs(1);
-
-fn at(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 fn config() -> CheckpointConfig {
     CheckpointConfig { interval: Some(SECOND), ..CheckpointConfig::default() }

@@ -6,7 +6,7 @@ use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
-use crate::testing::picked;
+use crate::testing::{picked, tm_name, worker};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::{
@@ -150,14 +150,6 @@ impl World {
         self.now += ms;
         self.core.tick(self.now());
     }
-}
-
-fn tm_name(n: u32) -> ResourceId {
-    ResourceId::new(format!("tm{n}"))
-}
-
-fn worker(n: u32, instance: u128) -> Worker {
-    Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
 }
 
 /// The attempts in deployments.

@@ -1,13 +1,11 @@
 use super::*;
+use crate::testing::ms as at;
 use ExecutionState::{Canceled, Failed, Finished, Initializing, Running};
 use model::{JobVertexId, testing::state_of};
 use proptest::prelude::*;
 
 const SLOT: AllocationId = AllocationId(1);
 
-fn at(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 fn attempt(subtask: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 }
 }

@@ -1,11 +1,8 @@
 use super::*;
-use model::Epoch;
+use crate::testing::session as s;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn s(n: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
-}
 /// A process that was started in session `n`.
 fn started(n: u64) -> HandOver {
     let mut h = HandOver::default();

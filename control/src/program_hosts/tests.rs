@@ -1,13 +1,9 @@
 use super::*;
-use crate::testing::picked;
+use crate::testing::{picked, s as at};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 const BOUNDS: Bounds = Bounds { max: 4, idle: 2, idle_for: Duration::from_secs(10), waiting: 5 };
-
-fn at(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 fn job(n: u128) -> JobId {
     JobId(n)

@@ -3,13 +3,10 @@ mod jobs;
 
 use super::pool::RecoveredWorker;
 use super::*;
-use crate::testing::picked;
+use crate::testing::{picked, s, session, tm_name as tm};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn s(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 fn spec() -> WorkerResourceSpec {
     WorkerResourceSpec { slots: 2, ..Default::default() }
 }
@@ -30,9 +27,6 @@ fn pool_settings() -> PoolSettings {
 }
 fn active() -> ResourceManager {
     of(Some(pool_settings()), Mutation::None)
-}
-fn tm(n: u32) -> ResourceId {
-    ResourceId(format!("tm{n}"))
 }
 fn workers(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
     if n == 0 { BTreeMap::new() } else { BTreeMap::from([(spec(), n)]) }

@@ -1,10 +1,9 @@
 use super::*;
-use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex};
 use crate::slot_pool::SlotPool;
+use crate::testing::worker;
 use model::testing::{coordinate, edge, graph, pair, vertex};
-use model::{
-    AllocationId, InstanceId, JobGraph, MemorySize, ResourceId, ResourceProfile, ShipStrategy,
-};
+use model::{AllocationId, JobGraph, MemorySize, ResourceProfile, ShipStrategy};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,15 +65,7 @@ fn a_slot_holds_one_subtask_of_each_vertex_of_its_group() {
 #[test]
 fn each_task_executor_gets_one_deployment_and_edges_share_one_table() {
     let mut exec = exec(pair(4, 4, ShipStrategy::Hash));
-    let workers: Vec<Arc<Worker>> = (0..2)
-        .map(|i| {
-            Arc::new(Worker {
-                resource_id: ResourceId::new(format!("tm{i}")),
-                instance_id: InstanceId(i),
-                host: "h".into(),
-            })
-        })
-        .collect();
+    let workers: Vec<_> = (0..2).map(|n| Arc::new(worker(n, 1))).collect();
     let all: Vec<TaskIndex> = (0..8).map(TaskIndex).collect();
     for task in &all {
         let on = (task.0 % 4) as usize / 2;

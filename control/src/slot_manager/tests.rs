@@ -1,15 +1,12 @@
 use super::*;
 use crate::mutation::Mutation;
-use crate::testing::picked;
+use crate::testing::{picked, s, session, tm_name};
 use model::slots::SlotStatus;
-use model::{Epoch, LeaderSession, MemorySize, ResourceId, ResourceProfile, SlotId};
+use model::{MemorySize, ResourceProfile, SlotId};
 use proptest::prelude::*;
 
-fn s(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 fn master(process: u64) -> JobMasterId {
-    JobMasterId(LeaderSession { epoch: Epoch { store: 1, process }, nonce: 9 })
+    JobMasterId(session(process))
 }
 fn spec(slots: u32) -> WorkerResourceSpec {
     WorkerResourceSpec {
@@ -37,7 +34,7 @@ fn active(slots_max: Option<u32>, redundant: u32) -> SlotManager {
 }
 fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
     let status = |index| SlotStatus {
-        slot_id: SlotId { resource_id: ResourceId(format!("tm{name}")), index },
+        slot_id: SlotId { resource_id: tm_name(name), index },
         profile: spec(slots).slot_profile(),
         allocation: held.iter().find(|(i, _)| *i == index).map(|(_, held)| *held),
     };
@@ -47,7 +44,7 @@ fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
 fn worker(name: u32, instance: u128, slots: u32) -> NewWorker {
     NewWorker {
         instance_id: InstanceId(instance),
-        resource_id: ResourceId(format!("tm{name}")),
+        resource_id: tm_name(name),
         host: format!("host{name}"),
         spec: spec(slots),
         report: report(name, slots, &[]),

@@ -1,10 +1,9 @@
 use super::*;
 use crate::slot_table::AllocateError;
-use crate::testing::picked;
+use crate::testing::{ms, picked, session};
 use ExecutionState::{Canceled, Failed, Running};
 use model::testing::state_of;
-use model::{Epoch, ExecutionState, JobVertexId, LeaderSession};
-use model::{FailureCause, JobMasterId};
+use model::{ExecutionState, FailureCause, JobMasterId, JobVertexId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -12,12 +11,6 @@ const JOB: JobId = JobId(1);
 const A: AllocationId = AllocationId(10);
 const B: AllocationId = AllocationId(11);
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-fn session(n: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
-}
 fn rm(n: u64) -> ResourceManagerId {
     ResourceManagerId(session(n))
 }
