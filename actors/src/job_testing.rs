@@ -21,12 +21,11 @@ use gateways::program_host::{self, BuildError, ProgramHostGateway};
 use gateways::resource_manager::{self, ResourceManagerGateway};
 use gateways::task_executor::{self, DeployError, TaskExecutorGateway};
 use gateways::{Calls, Double, EndpointAddress, NodeAddress, Registration, Remote};
-use model::graph::GraphNode;
+use model::testing::{pair, state_of};
 use model::{
-    AllocationId, BlobKey, ContentHash, EdgeId, ExecutionAttemptId, ExecutionState, FailureCause,
-    Fence, InstanceId, JobEdge, JobGraph, JobId, JobVertex, JobVertexId, LeaderSession, NodeId,
-    OperatorId, ProcessSession, ProgramRef, ResourceId, ResourceManagerId, ResourceProfile,
-    ShipStrategy,
+    AllocationId, BlobKey, ContentHash, ExecutionAttemptId, ExecutionState, FailureCause, Fence,
+    InstanceId, JobGraph, JobId, LeaderSession, ProcessSession, ProgramRef, ResourceId,
+    ResourceManagerId, ResourceProfile, ShipStrategy,
 };
 use platform::watch;
 use std::collections::BTreeMap;
@@ -61,64 +60,18 @@ pub(crate) fn log_in(objects: Arc<dyn ObjectStore>, graph: &JobGraph) -> OpenJob
 }
 
 pub(crate) fn program() -> ProgramRef {
-    ProgramRef {
-        hash: ContentHash([7; 32]),
-        name: "words".into(),
-        size: 10,
-        args: vec![],
-        env: BTreeMap::new(),
-        once: BTreeMap::new(),
-        job: None,
-    }
+    let hash = ContentHash([7; 32]);
+    ProgramRef { hash, name: "words".into(), size: 10, ..ProgramRef::default() }
 }
 
-/// Source → sink, hash edge; the source is coordinated if asked for.
+/// Source → sink, hash edge; both are coordinated if asked for.
 pub(crate) fn graph(id: u128, parallelism: u32, coordinated: bool) -> JobGraph {
-    let vertex = |n: u32| JobVertex {
-        id: JobVertexId(u128::from(n)),
-        name: format!("v{n}"),
-        nodes: vec![NodeId(n)],
-        parallelism,
-        max_parallelism: 128,
-        slot_sharing_group: "default".into(),
-        resources: None,
-        source: n == 1,
-    };
-    let node = |n: u32| GraphNode {
-        id: NodeId(n),
-        operator_id: OperatorId(u128::from(n)),
-        uid: None,
-        kind: if n == 1 { "text_source".into() } else { "collect".into() },
-        name: format!("n{n}"),
-        inputs: vec![],
-        output: None,
-        reads: vec![],
-        states: vec![],
-        coordinated,
-        commits: false,
-    };
-    JobGraph {
-        job_id: job(id),
-        name: format!("job {id}"),
-        program: program(),
-        nodes: vec![node(1), node(2)],
-        vertices: vec![vertex(1), vertex(2)],
-        edges: vec![JobEdge {
-            id: EdgeId(0),
-            from: JobVertexId(1),
-            to: JobVertexId(2),
-            from_node: NodeId(1),
-            to_node: NodeId(2),
-            output: 0,
-            input: 0,
-            ship: ShipStrategy::Hash,
-            record: "String".into(),
-            side: None,
-        }],
-        bounded: true,
-        options: BTreeMap::new(),
-        fingerprint: ContentHash([1; 32]),
+    let mut graph = pair(parallelism, parallelism, ShipStrategy::Hash);
+    for (node, kind) in graph.nodes.iter_mut().zip(["text_source", "collect"]) {
+        kind.clone_into(&mut node.kind);
+        node.coordinated = coordinated;
     }
+    JobGraph { job_id: job(id), name: format!("job {id}"), program: program(), ..graph }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -536,11 +489,9 @@ impl WorkerDouble {
     ) -> Vec<ExecutionAttemptId> {
         let failed = state == ExecutionState::Failed;
         let updates = attempts.iter().map(|attempt| TaskStateUpdate {
-            attempt: *attempt,
-            state,
             cause: failed.then(|| FailureCause::recoverable("TaskFailed", "it broke")),
             io: TaskIo { records_in: 3, ..TaskIo::default() },
-            metrics: Default::default(),
+            ..state_of(*attempt, state)
         });
         let update = UpdateTaskStates {
             resource_id: self.resource_id.clone(),

@@ -1,84 +1,44 @@
-//! Graphs for tests of this crate's cores.
+//! Names, sessions and times for tests of the cores, and a way to pick the commands that a test compares.
 
-use model::graph::GraphNode;
-use model::{
-    ContentHash, EdgeId, JobEdge, JobGraph, JobId, JobVertex, JobVertexId, NodeId, OperatorId,
-    ProgramRef, ShipStrategy,
-};
-use std::collections::BTreeMap;
+use crate::execution_graph::Worker;
+use model::{Epoch, InstanceId, LeaderSession, ResourceId};
+use std::time::Duration;
 
-pub(crate) fn vertex(id: u32, parallelism: u32) -> JobVertex {
-    JobVertex {
-        id: JobVertexId(u128::from(id)),
-        name: format!("v{id}"),
-        nodes: vec![NodeId(id)],
-        parallelism,
-        max_parallelism: 1 << 15,
-        slot_sharing_group: "default".into(),
-        resources: None,
-        source: false,
-    }
+/// Makes a time in seconds.
+pub(crate) fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
 }
 
-pub(crate) fn edge(id: u32, from: u32, to: u32, ship: ShipStrategy) -> JobEdge {
-    JobEdge {
-        id: EdgeId(id),
-        from: JobVertexId(u128::from(from)),
-        to: JobVertexId(u128::from(to)),
-        from_node: NodeId(from),
-        to_node: NodeId(to),
-        output: 0,
-        input: 0,
-        ship,
-        record: "u64".into(),
-        side: None,
-    }
+/// Makes a time in milliseconds.
+pub(crate) fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
 }
 
-pub(crate) fn graph(vertices: Vec<JobVertex>, edges: Vec<JobEdge>) -> JobGraph {
-    let nodes = vertices.iter().flat_map(|v| &v.nodes).map(|id| node(*id, false)).collect();
-    JobGraph {
-        job_id: JobId(1),
-        name: "test".into(),
-        program: ProgramRef {
-            hash: ContentHash([0; 32]),
-            name: "p".into(),
-            size: 1,
-            args: vec![],
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
-        },
-        nodes,
-        vertices,
-        edges,
-        bounded: true,
-        options: BTreeMap::new(),
-        fingerprint: ContentHash([1; 32]),
-    }
+/// Makes the session of this number; later ones have higher epochs.
+pub(crate) fn session(n: u64) -> LeaderSession {
+    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
 }
 
-pub(crate) fn node(id: NodeId, coordinated: bool) -> GraphNode {
-    GraphNode {
-        id,
-        operator_id: OperatorId(u128::from(id.0)),
-        uid: None,
-        kind: "map".into(),
-        name: format!("n{}", id.0),
-        inputs: vec![],
-        output: None,
-        reads: vec![],
-        states: vec![],
-        coordinated,
-        commits: false,
-    }
+/// Makes the resource id of a TaskExecutor: `tm1`, `tm2`, …
+pub(crate) fn tm_name(n: u32) -> ResourceId {
+    ResourceId::new(format!("tm{n}"))
 }
 
-/// Marks the operators of a vertex as coordinated.
-pub(crate) fn coordinate(graph: &mut JobGraph, vertex: u32) {
-    for node in &mut graph.nodes {
-        if node.id.0 == vertex {
-            node.coordinated = true;
-        }
-    }
+/// Makes a TaskExecutor as a JobMaster knows it.
+pub(crate) fn worker(n: u32, instance: u128) -> Worker {
+    Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
 }
+
+/// Takes the values out of all commands of one kind, in their order: `picked!(commands, Command::Deploy(d) => d)`.
+macro_rules! picked {
+    ($commands:expr, $kind:pat => $value:expr) => {
+        $commands
+            .iter()
+            .filter_map(|command| match command {
+                $kind => Some($value),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+}
+pub(crate) use picked;

@@ -6,8 +6,8 @@ use std::{fmt, str::FromStr};
 
 /// The SHA-256 digest of some bytes. Displays, and serialises in human-readable formats, as 64 lower-case hex digits; other
 /// formats get the 32 raw bytes. Parsing takes exactly 64 hex digits, upper or lower case. The value is not checked against any
-/// content.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Debug)]
+/// content. The default value is all zeros, the hash of nothing that is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, derive_more::Debug)]
 #[debug("{}", self)]
 pub struct ContentHash(pub [u8; 32]);
 

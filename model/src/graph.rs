@@ -42,8 +42,8 @@ pub struct JobGraph {
 }
 
 /// A program and all that a process needs to rebuild the same graph from it: the executable's hash, arguments, environment
-/// variables, once-computed values, and the name of the job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// variables, once-computed values, and the name of the job. The default value stands for a program of which nothing is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProgramRef {
     /// SHA-256 of the executable, by which its bytes are fetched from the BlobServer; nothing here says whether it has them.
     pub hash: ContentHash,

@@ -17,6 +17,8 @@ pub mod memory;
 pub mod ports;
 pub mod resources;
 pub mod slots;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use blob::{BlobKey, BlobKind, ContentHash};
 pub use checkpoint::{

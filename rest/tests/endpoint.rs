@@ -24,7 +24,7 @@ use gateways::{Double, RpcOptions, RpcService};
 use model::{
     BlobKey, BlobKind, ContentHash, DispatcherId, ExecutionAttemptId, ExecutionState, JobGraph,
     JobId, JobStatus, JobVertex, JobVertexId, LeaderSession, OperatorId, ProcessSession,
-    ProgramRef,
+    testing::vertex,
 };
 use platform::Platform;
 use platform::watch;
@@ -57,46 +57,15 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 const HELPED: JobId = JobId(0xf);
 
 fn graph() -> JobGraph {
-    JobGraph {
-        job_id: JOB,
-        name: "words".to_owned(),
-        program: ProgramRef {
-            hash: ContentHash([0; 32]),
-            name: "p".to_owned(),
-            size: 1,
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
-        },
-        nodes: vec![model::graph::GraphNode {
-            id: model::NodeId(0),
-            operator_id: OperatorId(0x77),
-            uid: Some("lines".to_owned()),
-            kind: "text_source".to_owned(),
-            name: "lines".to_owned(),
-            inputs: Vec::new(),
-            output: Some("String".to_owned()),
-            reads: Vec::new(),
-            states: Vec::new(),
-            coordinated: true,
-            commits: false,
-        }],
-        vertices: vec![JobVertex {
-            id: JobVertexId(0x77),
-            name: "lines".to_owned(),
-            nodes: vec![model::NodeId(0)],
-            parallelism: 1,
-            max_parallelism: 128,
-            slot_sharing_group: "default".to_owned(),
-            resources: None,
-            source: true,
-        }],
-        edges: Vec::new(),
-        bounded: true,
-        options: BTreeMap::new(),
-        fingerprint: ContentHash([1; 32]),
-    }
+    let source = JobVertex { name: "lines".to_owned(), ..vertex(0x77, 1) };
+    let mut graph = model::testing::graph(vec![source], vec![]);
+    let node = graph.nodes.first_mut().unwrap();
+    node.uid = Some("lines".to_owned());
+    node.kind = "text_source".to_owned();
+    node.name = "lines".to_owned();
+    node.output = Some("String".to_owned());
+    node.coordinated = true;
+    JobGraph { job_id: JOB, name: "words".to_owned(), ..graph }
 }
 
 fn details() -> JobDetails {

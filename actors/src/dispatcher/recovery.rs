@@ -138,15 +138,7 @@ fn nameless(job_id: JobId) -> JobGraph {
     JobGraph {
         job_id,
         name: UNKNOWN_NAME.to_owned(),
-        program: ProgramRef {
-            hash: ContentHash([0; 32]),
-            name: String::new(),
-            size: 0,
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
-        },
+        program: ProgramRef::default(),
         nodes: Vec::new(),
         vertices: Vec::new(),
         edges: Vec::new(),

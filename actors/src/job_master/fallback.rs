@@ -147,8 +147,7 @@ async fn read_whole(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{ExecutionAttemptId, JobVertexId, OperatorId, OperatorState, OperatorSubtaskState};
-    use std::collections::BTreeMap;
+    use model::{ExecutionAttemptId, JobVertexId, OperatorId, testing::snapshot};
     use storage::objects::{MemoryObjects, ObjectStore};
 
     const JOB: JobId = JobId(7);
@@ -161,14 +160,7 @@ mod tests {
         let directory = CheckpointDirectory::new(store.clone());
         let mut pointers = Vec::new();
         for checkpoint in 3..=5 {
-            let metadata = CheckpointMetadata {
-                job_id: JOB,
-                checkpoint,
-                graph: 1,
-                triggered_ms: 1,
-                completed_ms: 2,
-                operators: BTreeMap::new(),
-            };
+            let metadata = snapshot(JOB, checkpoint, OperatorId(1), []);
             let name = directory.put_metadata(&metadata).await.unwrap();
             if damaged.contains(&checkpoint) {
                 let bytes = store.get(&name).await.unwrap().unwrap();
@@ -218,22 +210,7 @@ mod tests {
             if checkpoint == 5 {
                 store.delete(state.object().unwrap()).await.unwrap();
             }
-            let saved = OperatorState {
-                name: "count".into(),
-                uid: None,
-                max_parallelism: 128,
-                states: Vec::new(),
-                subtasks: vec![OperatorSubtaskState { ended: false, state: Some(state) }],
-                coordinator: None,
-            };
-            let metadata = CheckpointMetadata {
-                job_id: JOB,
-                checkpoint,
-                graph: 1,
-                triggered_ms: 1,
-                completed_ms: 2,
-                operators: [(operator, saved)].into(),
-            };
+            let metadata = snapshot(JOB, checkpoint, operator, [state]);
             let name = directory.put_metadata(&metadata).await.unwrap();
             pointers.push(CheckpointPointer {
                 checkpoint,

@@ -14,7 +14,7 @@ use actix::{Addr, Handler};
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::{
     DisconnectTaskManager, FailSlot, JobMasterGateway, OfferSlots, OperatorEvent,
-    RegisterTaskManager, TaskIo, TaskManagerAccepted, TaskStateUpdate, UpdateTaskStates,
+    RegisterTaskManager, TaskManagerAccepted, TaskStateUpdate, UpdateTaskStates,
 };
 use gateways::job_services::{
     AwaitHostExit, HostAddress, HostExit, LaunchHost, ProgramHostsGateway, ReleaseHost,
@@ -32,7 +32,7 @@ use gateways::task_executor::{
 use gateways::{Call, CallError, NodeAddress};
 use model::{
     AllocationId, ClusterId, ExecutionAttemptId, ExecutionState, Fence as _, JobGraph, JobMasterId,
-    JobVertexId, ResourceId, ResourceProfile, SlotId,
+    JobVertexId, ResourceId, ResourceProfile, SlotId, testing::state_of,
 };
 use storage::blobs::MemoryBlobs;
 
@@ -51,13 +51,7 @@ pub(super) fn attempt(subtask: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 }
 }
 pub(super) fn state(subtask: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate {
-        attempt: attempt(subtask),
-        state,
-        cause: None,
-        io: TaskIo::default(),
-        metrics: Arc::default(),
-    }
+    state_of(attempt(subtask), state)
 }
 pub(super) async fn ms(n: u64) {
     tokio::time::sleep(Duration::from_millis(n)).await;

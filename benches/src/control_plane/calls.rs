@@ -5,7 +5,7 @@
 //! one would refuse: the core decides.
 
 use super::resolve;
-use super::worker::{VirtualWorker, update};
+use super::worker::VirtualWorker;
 use actix::{Context, Handler};
 use control::task_executor::{Event, SlotRequest};
 use gateways::heartbeat::{Beat, BeatPayload, BeatReply, Newest, Party};
@@ -17,7 +17,7 @@ use gateways::task_executor::{
     ReportTaskStates, RequestLogs, RequestSlot, SlotRequestError, TriggerCheckpoint,
 };
 use gateways::{Answer, Ask};
-use model::{ExecutionState, Fence as _, JobGraph, JobId, JobMasterId};
+use model::{ExecutionState, Fence as _, JobGraph, JobId, JobMasterId, testing::state_of};
 use std::sync::Arc;
 
 impl Handler<Ask<RequestSlot>> for VirtualWorker {
@@ -114,7 +114,7 @@ impl VirtualWorker {
         state: ExecutionState,
         ctx: &mut Context<Self>,
     ) {
-        let updates = deployment.tasks.iter().map(|task| update(task.attempt, state)).collect();
+        let updates = deployment.tasks.iter().map(|task| state_of(task.attempt, state)).collect();
         self.step(Event::TaskStates { job: deployment.job_id, updates }, ctx);
     }
 }

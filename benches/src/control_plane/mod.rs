@@ -22,13 +22,8 @@ use gateways::leader_election::{
     Component, LeaderInformation, LeaderRetrievalGateway, RequestLeader,
 };
 use gateways::{EndpointAddress, NodeAddress, RpcOptions, RpcService};
-use model::graph::GraphNode;
-use model::{
-    ClusterId, ContentHash, EdgeId, JobEdge, JobGraph, JobId, JobVertex, JobVertexId, NodeId,
-    OperatorId, ProcessSession, ProgramRef, ShipStrategy,
-};
+use model::{ClusterId, JobGraph, JobId, ProcessSession, ShipStrategy, testing::pair};
 use platform::handshake::{Credentials, Identity, Secret};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -75,63 +70,7 @@ pub async fn leader_of(
 /// sharing group. It has no coordinators, so that no program has to be run on the JobManager's
 /// side.
 pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
-    JobGraph {
-        job_id,
-        name: format!("all to all, {parallelism} x 2"),
-        program: ProgramRef {
-            hash: ContentHash([7; 32]),
-            name: "all_to_all".into(),
-            size: 1,
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
-        },
-        nodes: vec![node(1, "source"), node(2, "sink")],
-        vertices: vec![vertex(1, "source", parallelism), vertex(2, "sink", parallelism)],
-        edges: vec![JobEdge {
-            id: EdgeId(0),
-            from: JobVertexId(1),
-            to: JobVertexId(2),
-            from_node: NodeId(1),
-            to_node: NodeId(2),
-            output: 0,
-            input: 0,
-            ship: ShipStrategy::Hash,
-            record: "u64".into(),
-            side: None,
-        }],
-        bounded: false,
-        options: BTreeMap::new(),
-        fingerprint: ContentHash([1; 32]),
-    }
-}
-
-fn node(id: u32, kind: &str) -> GraphNode {
-    GraphNode {
-        id: NodeId(id),
-        operator_id: OperatorId(u128::from(id)),
-        uid: None,
-        kind: kind.to_owned(),
-        name: kind.to_owned(),
-        inputs: if id == 1 { Vec::new() } else { vec!["u64".into()] },
-        output: (id == 1).then(|| "u64".into()),
-        reads: if id == 1 { Vec::new() } else { vec![NodeId(id - 1)] },
-        states: Vec::new(),
-        coordinated: false,
-        commits: false,
-    }
-}
-
-fn vertex(id: u32, name: &str, parallelism: u32) -> JobVertex {
-    JobVertex {
-        id: JobVertexId(u128::from(id)),
-        name: name.to_owned(),
-        nodes: vec![NodeId(id)],
-        parallelism,
-        max_parallelism: 1 << 15,
-        slot_sharing_group: "default".into(),
-        resources: None,
-        source: id == 1,
-    }
+    let graph = pair(parallelism, parallelism, ShipStrategy::Hash);
+    let name = format!("all to all, {parallelism} x 2");
+    JobGraph { job_id, name, bounded: false, ..graph }
 }

@@ -7,7 +7,7 @@ use actix::{Actor, ActorFutureExt as _, AsyncContext as _, Context, Handler, Wra
 use anyhow::{Context as _, Result};
 use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
 use gateways::heartbeat::HeartbeatGateway;
-use gateways::job_master::{JobMasterGateway, TaskIo, TaskStateUpdate};
+use gateways::job_master::JobMasterGateway;
 use gateways::leader_election::LeaderInformation;
 use gateways::resource_manager::{NotifySlotAvailable, ResourceManagerGateway};
 use gateways::task_executor::TaskExecutorGateway;
@@ -15,7 +15,7 @@ use gateways::{EndpointAddress, Registration, Remote, RpcOptions, RpcService};
 use model::{
     AllocationId, ExecutionAttemptId, ExecutionState, Fence as _, JobGraph, JobId, LeaderSession,
     MemorySize, ProcessSession, ResourceId, ResourceManagerId, SlotId, SlotReport,
-    WorkerResourceSpec,
+    WorkerResourceSpec, testing::state_of,
 };
 use platform::{Lane, Platform};
 use std::collections::{BTreeMap, VecDeque};
@@ -233,7 +233,7 @@ impl VirtualWorker {
     fn cancel(&mut self, job: JobId, attempts: Vec<ExecutionAttemptId>) -> Option<Event> {
         let hosted = &mut self.jobs.get_mut(&job)?.hosted;
         let here = attempts.into_iter().filter(|attempt| hosted.remove(attempt).is_some());
-        let updates: Vec<_> = here.map(|a| update(a, ExecutionState::Canceled)).collect();
+        let updates: Vec<_> = here.map(|a| state_of(a, ExecutionState::Canceled)).collect();
         (!updates.is_empty()).then_some(Event::TaskStates { job, updates })
     }
 
@@ -254,9 +254,4 @@ impl VirtualWorker {
         self.report = self.core.slot_report();
         self.reports += 1;
     }
-}
-
-/// The report of a state.
-pub(super) fn update(attempt: ExecutionAttemptId, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate { attempt, state, cause: None, io: TaskIo::default(), metrics: Arc::default() }
 }

@@ -278,18 +278,11 @@ fn shown(name: &str, uid: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{graph, vertex};
-    use model::{JobId, OperatorSubtaskState, StateHandle};
-    use std::collections::BTreeMap;
+    use model::testing::{declaration, graph, snapshot, vertex};
+    use model::{JobId, StateHandle};
 
     fn sums(key: &str, value: &str) -> StateDeclaration {
-        let schemas = [("key", key), ("value", value)];
-        StateDeclaration {
-            name: "sum".to_owned(),
-            kind: "value".to_owned(),
-            schemas: schemas.map(|(role, name)| (role.to_owned(), name.to_owned())).into(),
-            ttl_ms: None,
-        }
+        declaration("sum", "value", &[("key", key), ("value", value)])
     }
 
     /// A job of one operator with one keyed state, and its snapshot.
@@ -298,23 +291,12 @@ mod tests {
         graph.nodes[0].states = vec![sums("u64", "i64")];
         graph.nodes[0].uid = Some("sums".to_owned());
         graph.nodes[0].name = "total".to_owned();
-        let state = Some(StateHandle::Inline(vec![1]));
-        let operator = OperatorState {
-            name: "total".to_owned(),
-            uid: Some("sums".to_owned()),
-            max_parallelism: graph.vertices[0].max_parallelism,
-            states: graph.nodes[0].states.clone(),
-            subtasks: vec![OperatorSubtaskState { ended: false, state }],
-            coordinator: None,
-        };
-        let snapshot = CheckpointMetadata {
-            job_id: JobId(9),
-            checkpoint: 5,
-            graph: 1,
-            triggered_ms: 0,
-            completed_ms: 0,
-            operators: [(graph.nodes[0].operator_id, operator)].into(),
-        };
+        let state = StateHandle::Inline(vec![1]);
+        let mut snapshot = snapshot(JobId(9), 5, graph.nodes[0].operator_id, [state]);
+        let saved = snapshot.operators.values_mut().next().unwrap();
+        saved.name = "total".to_owned();
+        saved.uid = graph.nodes[0].uid.clone();
+        saved.states = graph.nodes[0].states.clone();
         (graph, snapshot)
     }
 
@@ -430,12 +412,7 @@ mod tests {
 
     /// A state of a source, as its operator declares it.
     fn of_source(kind: &str, role: &str, schema: &str) -> StateDeclaration {
-        StateDeclaration {
-            name: kind.to_owned(),
-            kind: kind.to_owned(),
-            schemas: [(role.to_owned(), schema.to_owned())].into(),
-            ttl_ms: None,
-        }
+        declaration(kind, kind, &[(role, schema)])
     }
 
     #[test]
@@ -482,8 +459,7 @@ mod tests {
     #[test]
     fn an_operator_that_assigns_watermarks_may_go_and_no_other_one_gets_its_state() {
         let (mut graph, mut snapshot) = saved();
-        let watermark =
-            StateDeclaration { schemas: BTreeMap::new(), ..of_source("watermark", "", "") };
+        let watermark = declaration("watermark", StateDeclaration::WATERMARK, &[]);
         for saved in snapshot.operators.values_mut() {
             saved.states = vec![watermark.clone()];
         }

@@ -1,13 +1,12 @@
 use super::*;
-use model::{JobId, OperatorState, OperatorSubtaskState};
+use crate::testing::{ms as at, picked};
+use model::JobId;
+use model::graph::StateDeclaration;
+use model::testing::{declaration, graph, snapshot, vertex};
 use proptest::prelude::*;
 
 const CHECKPOINT: CheckpointKind = CheckpointKind::Checkpoint;
 const SECOND: Duration = Duration::from_secs(1);
-
-fn at(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 fn config() -> CheckpointConfig {
     CheckpointConfig { interval: Some(SECOND), ..CheckpointConfig::default() }
@@ -34,26 +33,8 @@ fn part(object: &str) -> SubtaskSnapshot {
 
 /// The metadata of a checkpoint whose only operator has these parts.
 fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> CheckpointMetadata {
-    let subtasks = parts.values().map(|part| OperatorSubtaskState {
-        ended: part.ended,
-        state: part.operators.first().map(|(_, state)| state.clone()),
-    });
-    let operator = OperatorState {
-        name: "count".into(),
-        uid: None,
-        max_parallelism: 128,
-        states: Vec::new(),
-        subtasks: subtasks.collect(),
-        coordinator: None,
-    };
-    CheckpointMetadata {
-        job_id: JobId(1),
-        checkpoint,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(OperatorId(1), operator)].into(),
-    }
+    let states = parts.values().map(|part| part.operators[0].1.clone());
+    snapshot(JobId(1), checkpoint, OperatorId(1), states)
 }
 
 /// The step of a checkpoint of these subtasks that is complete and after which none of them ends.
@@ -64,13 +45,9 @@ fn finished(checkpoint: u64, tasks: impl IntoIterator<Item = u32>) -> Checkpoint
 
 /// Takes the step of a checkpoint that is to be persisted.
 fn to_persist(steps: Vec<CheckpointStep>) -> Arc<CheckpointMetadata> {
-    let step = steps.into_iter().find_map(|step| match step {
-        CheckpointStep::Persist(Parts { checkpoint, tasks, .. }) => {
-            Some(Arc::new(metadata(checkpoint, &tasks)))
-        }
-        _ => None,
-    });
-    step.expect("a checkpoint to persist")
+    let parts = picked!(steps, CheckpointStep::Persist(parts) => parts);
+    let Parts { checkpoint, tasks, .. } = parts.first().expect("a checkpoint to persist");
+    Arc::new(metadata(*checkpoint, tasks))
 }
 
 /// Takes a checkpoint of one task from its beginning to its end; the task's state is in this object.
@@ -163,10 +140,7 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
 
 /// The number below which orphans are deleted, if they are, and the objects that stay.
 fn orphans(steps: &[CheckpointStep]) -> Option<(u64, BTreeSet<String>)> {
-    steps.iter().find_map(|step| match step {
-        CheckpointStep::DeleteOrphans { below, keep } => Some((*below, keep.clone())),
-        _ => None,
-    })
+    picked!(steps, CheckpointStep::DeleteOrphans { below, keep } => (*below, keep.clone())).pop()
 }
 
 #[test]
@@ -439,18 +413,11 @@ fn complete_another(c: &mut Checkpoints) {
 /// A restore at another parallelism reads the states of those former subtasks alone that owned key groups of the new one.
 #[test]
 fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
-    use crate::testing::{graph, vertex};
-    use model::graph::StateDeclaration;
     let restored =
         |former: u32, parallelism: u32, max_parallelism: u32, states: &[(&str, &str)]| {
             let mut graph = graph(vec![vertex(1, parallelism)], vec![]);
             graph.vertices[0].max_parallelism = max_parallelism;
-            let declared = |(kind, role): &(&str, &str)| StateDeclaration {
-                name: (*kind).to_owned(),
-                kind: (*kind).to_owned(),
-                schemas: [((*role).to_owned(), "u64".to_owned())].into(),
-                ttl_ms: None,
-            };
+            let declared = |(kind, role): &(&str, &str)| declaration(kind, kind, &[(role, "u64")]);
             graph.nodes[0].states = states.iter().map(declared).collect();
             graph.nodes[0].operator_id = OperatorId(1);
             let parts =
@@ -486,8 +453,7 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
 /// A subtask of another parallelism gets those parts of a state alone that may have its key groups.
 #[test]
 fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
-    use crate::testing::{graph, vertex};
-    use model::{StatePart, graph::StateDeclaration};
+    use model::StatePart;
     let object = |name: &str| StateHandle::Object { name: name.to_owned(), bytes: 1 };
     let parts = |of: &[(&str, &[(u32, u32)])]| {
         let part = |(name, groups): &(&str, &[_])| StatePart {
@@ -500,12 +466,7 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     let mut graph = graph(vec![vertex(1, 4)], vec![]);
     graph.vertices[0].max_parallelism = 128;
     graph.nodes[0].operator_id = OperatorId(1);
-    graph.nodes[0].states = vec![StateDeclaration {
-        name: "sum".into(),
-        kind: "value".into(),
-        schemas: [("key".to_owned(), "u64".to_owned())].into(),
-        ttl_ms: None,
-    }];
+    graph.nodes[0].states = vec![declaration("sum", "value", &[("key", "u64")])];
     // Subtasks of the former parallelism 2 owned groups 0 to 63 and 64 to 127.
     let former = [
         (TaskIndex(0), parts(&[("a", &[(0, 30)]), ("b", &[(31, 40)]), ("c", &[])])),
@@ -522,12 +483,8 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     graph.vertices[0].parallelism = 2;
     assert_eq!([names(&graph, 0).len(), names(&graph, 1).len()], [3, 2]);
     let mut broadcast = graph.clone();
-    broadcast.nodes[0].states.push(StateDeclaration {
-        name: "broadcast".into(),
-        kind: StateDeclaration::BROADCAST.into(),
-        schemas: BTreeMap::new(),
-        ttl_ms: None,
-    });
+    let rules = declaration("broadcast", StateDeclaration::BROADCAST, &[]);
+    broadcast.nodes[0].states.push(rules);
     assert_eq!(names(&broadcast, 0), ["a", "b", "c"]);
     assert_eq!(names(&broadcast, 1), ["c", "d", "e"], "any part of the first may have it");
     graph.vertices[0].max_parallelism = 64;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::{graph, vertex};
 use model::ResourceProfile;
+use model::testing::{graph, vertex};
 
 fn job(id: u128) -> JobGraph {
     JobGraph { job_id: JobId(id), ..graph(vec![vertex(1, 2), vertex(2, 2)], vec![]) }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{graph, vertex};
+use model::testing::{graph, vertex};
 use model::{JobStatus, job::TaskMetrics};
 use proptest::prelude::*;
 

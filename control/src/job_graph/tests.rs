@@ -1,46 +1,42 @@
 use super::*;
-use crate::testing::{edge, graph, vertex};
 use model::ResourceProfile;
+use model::testing::{edge, graph, pair, vertex};
 use proptest::prelude::*;
-
-fn two(parallelism: (u32, u32), ship: ShipStrategy) -> JobGraph {
-    graph(vec![vertex(1, parallelism.0), vertex(2, parallelism.1)], vec![edge(0, 1, 2, ship)])
-}
 
 #[test]
 fn a_sound_graph_passes() {
-    assert_eq!(check(&two((3, 5), ShipStrategy::Hash)), Ok(()));
-    assert_eq!(check(&two((3, 3), ShipStrategy::Forward)), Ok(()));
+    assert_eq!(check(&pair(3, 5, ShipStrategy::Hash)), Ok(()));
+    assert_eq!(check(&pair(3, 3, ShipStrategy::Forward)), Ok(()));
 }
 
 #[test]
 fn each_fault_is_named() {
     assert_eq!(check(&graph(vec![], vec![])), Err(GraphError::Empty));
-    let mut long = two((1, 1), ShipStrategy::Hash);
+    let mut long = pair(1, 1, ShipStrategy::Hash);
     long.name = "x".repeat(1_025);
     let error = check(&long).unwrap_err();
     assert_eq!(error.to_string(), "it has 1025 bytes in its name, at most 1024 are allowed");
     assert!(matches!(
-        check(&two((0, 1), ShipStrategy::Hash)),
+        check(&pair(0, 1, ShipStrategy::Hash)),
         Err(GraphError::Parallelism { parallelism: 0, .. })
     ));
     assert_eq!(
-        check(&two((3, 5), ShipStrategy::Forward)),
+        check(&pair(3, 5, ShipStrategy::Forward)),
         Err(GraphError::Forward { edge: 0, from: 3, to: 5 })
     );
-    let mut backwards = two((1, 1), ShipStrategy::Hash);
+    let mut backwards = pair(1, 1, ShipStrategy::Hash);
     backwards.vertices.reverse();
     assert_eq!(check(&backwards), Err(GraphError::EdgeOrder(0)));
-    let mut dangling = two((1, 1), ShipStrategy::Hash);
+    let mut dangling = pair(1, 1, ShipStrategy::Hash);
     dangling.edges[0].to = JobVertexId(9);
     assert_eq!(check(&dangling), Err(GraphError::EdgeOrder(0)));
-    let mut twice = two((1, 1), ShipStrategy::Hash);
+    let mut twice = pair(1, 1, ShipStrategy::Hash);
     twice.vertices[1].id = twice.vertices[0].id;
     assert!(matches!(check(&twice), Err(GraphError::Duplicate(_))));
-    let mut shared = two((1, 1), ShipStrategy::Hash);
+    let mut shared = pair(1, 1, ShipStrategy::Hash);
     shared.vertices[1].nodes = shared.vertices[0].nodes.clone();
     assert_eq!(check(&shared), Err(GraphError::Operators("v2".into())));
-    let mut groups = two((1, 1), ShipStrategy::Hash);
+    let mut groups = pair(1, 1, ShipStrategy::Hash);
     groups.vertices[0].max_parallelism = 32_769;
     let error = check(&groups).unwrap_err();
     assert_eq!(error.to_string(), "it has 32769 key groups in a vertex, at most 32768 are allowed");
@@ -51,7 +47,7 @@ fn each_fault_is_named() {
 
 #[test]
 fn vertices_without_resources_are_named_where_others_have_some() {
-    let mut partial = two((1, 1), ShipStrategy::Hash);
+    let mut partial = pair(1, 1, ShipStrategy::Hash);
     assert_eq!(partial_resources(&partial), Vec::<String>::new());
     partial.vertices[0].resources =
         Some(ResourceProfile { cpu_millis: 1, ..ResourceProfile::default() });

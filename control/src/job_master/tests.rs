@@ -6,8 +6,9 @@ use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
-use crate::testing::{coordinate, edge, graph, vertex};
+use crate::testing::{picked, tm_name, worker};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
+use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::{
     AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
     ResourceRequirement, ShipStrategy,
@@ -42,6 +43,12 @@ fn cause(kind: &str) -> FailureCause {
     FailureCause::recoverable(kind, "it broke")
 }
 
+/// The report of a state that has a cause if it is FAILED.
+fn report(attempt: ExecutionAttemptId, state: ExecutionState) -> TaskStateUpdate {
+    let cause = (state == ExecutionState::Failed).then(|| cause("TaskFailed"));
+    TaskStateUpdate { cause, ..state_of(attempt, state) }
+}
+
 /// A core, its commands, and TaskExecutors that carry them out.
 struct World {
     core: JobCore,
@@ -60,6 +67,20 @@ impl World {
         let mut world = Self::new(graph, restart);
         world.core.start(at(0));
         world
+    }
+    /// Starts a job on a TaskExecutor with so many slots. Returns the attempts that are deployed there.
+    fn deployed(graph: JobGraph, slots: u32) -> (Self, Vec<ExecutionAttemptId>) {
+        let mut world = Self::started(graph, patient());
+        world.tm(1, slots);
+        let tasks = deployed(&world.commands());
+        (world, tasks)
+    }
+    /// Starts a pair with coordinators, and these, so that its four tasks are deployed.
+    fn coordinated() -> (Self, Vec<ExecutionAttemptId>) {
+        let (mut world, _) = Self::deployed(coordinated_pair(), 2);
+        world.coordinators_up();
+        let tasks = deployed(&world.commands());
+        (world, tasks)
     }
     fn now(&self) -> Now {
         at(self.now)
@@ -84,8 +105,7 @@ impl World {
         attempts
     }
     fn tm(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
-        let now = self.now();
-        self.core.register_worker(now, worker(n, 1));
+        self.core.register_worker(self.now(), worker(n, 1));
         self.offer(n, slots)
     }
     fn offer(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
@@ -99,8 +119,8 @@ impl World {
                 }
             })
             .collect();
-        let now = self.now();
-        self.core.offer(now, &tm_name(n), InstanceId(1), &offers, &format!("host{n}:1")).unwrap()
+        let host = format!("host{n}:1");
+        self.core.offer(self.now(), &tm_name(n), InstanceId(1), &offers, &host).unwrap()
     }
     fn report(
         &mut self,
@@ -108,65 +128,49 @@ impl World {
         attempt: ExecutionAttemptId,
         state: ExecutionState,
     ) -> Vec<ExecutionAttemptId> {
-        let failed = state == ExecutionState::Failed;
-        let update = TaskStateUpdate {
-            attempt,
-            state,
-            cause: failed.then(|| cause("TaskFailed")),
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(n), InstanceId(1), vec![update]).unwrap()
+        self.update(n, report(attempt, state))
+    }
+    /// Reports this state of all of them from the first TaskExecutor.
+    fn report_all(&mut self, attempts: &[ExecutionAttemptId], state: ExecutionState) {
+        for attempt in attempts {
+            self.report(1, *attempt, state);
+        }
+    }
+    fn update(&mut self, n: u32, update: TaskStateUpdate) -> Vec<ExecutionAttemptId> {
+        self.core.update_tasks(self.now(), &tm_name(n), InstanceId(1), vec![update]).unwrap()
     }
     fn coordinators_up(&mut self) {
-        let (now, round) = (self.now(), self.core.round);
-        self.core.coordinators_started(now, round, Ok(()));
+        self.core.coordinators_started(self.now(), self.core.round, Ok(()));
     }
     fn give_way(&mut self, slots: u32) {
         let profile = ResourceProfile::unknown();
-        let now = self.now();
-        self.core.give_way(now, &[ResourceRequirement { profile, slots }]);
+        self.core.give_way(self.now(), &[ResourceRequirement { profile, slots }]);
     }
     fn pass(&mut self, ms: u64) {
         self.now += ms;
-        let now = self.now();
-        self.core.tick(now);
+        self.core.tick(self.now());
     }
 }
 
-fn tm_name(n: u32) -> ResourceId {
-    ResourceId::new(format!("tm{n}"))
-}
-
-fn worker(n: u32, instance: u128) -> Worker {
-    Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
+/// The attempts in deployments.
+fn deployed(commands: &[Command]) -> Vec<ExecutionAttemptId> {
+    placed(commands).into_iter().map(|(_, attempt)| attempt).collect()
 }
 
 /// (TaskExecutor, attempt) of everything in deployments.
-fn deployed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
-    let deployments = commands.iter().filter_map(|c| match c {
-        Command::Deploy(d) => Some(d),
-        _ => None,
-    });
+fn placed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
+    let deployments = picked!(commands, Command::Deploy(deployment) => deployment).into_iter();
     deployments
         .flat_map(|d| d.tasks.iter().map(|t| (d.worker.resource_id.0.clone(), t.attempt)))
         .collect()
 }
 
 fn cancelled(commands: &[Command]) -> Vec<ExecutionAttemptId> {
-    let cancels = commands.iter().filter_map(|c| match c {
-        Command::CancelTasks { attempts, .. } => Some(attempts.clone()),
-        _ => None,
-    });
-    cancels.flatten().collect()
+    picked!(commands, Command::CancelTasks { attempts, .. } => attempts.clone()).concat()
 }
 
 fn pair(parallelism: u32) -> JobGraph {
-    graph(
-        vec![vertex(1, parallelism), vertex(2, parallelism)],
-        vec![edge(0, 1, 2, ShipStrategy::Hash)],
-    )
+    model::testing::pair(parallelism, parallelism, ShipStrategy::Hash)
 }
 
 fn coordinated_pair() -> JobGraph {
@@ -186,7 +190,7 @@ fn a_started_job_declares_the_whole_amount_and_deploys_when_all_slots_are_there(
     assert_eq!(deployed(&w.commands()), []);
     w.tm(2, 1);
     let sent = w.commands();
-    let on: Vec<String> = deployed(&sent).into_iter().map(|(tm, _)| tm).collect();
+    let on: Vec<String> = placed(&sent).into_iter().map(|(tm, _)| tm).collect();
     assert_eq!(on, ["tm1", "tm1", "tm2", "tm2"]);
     assert_eq!(w.core.execution().in_state(ExecutionState::Deploying), 4);
 }
@@ -199,10 +203,8 @@ fn surplus_slots_are_not_accepted() {
 
 #[test]
 fn a_job_without_coordinators_finishes_with_its_last_task() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let tasks = deployed(&w.commands());
-    for (_, attempt) in &tasks {
+    let (mut w, tasks) = World::deployed(pair(1), 1);
+    for attempt in &tasks {
         assert_eq!(w.report(1, *attempt, ExecutionState::Running), []);
         w.report(1, *attempt, ExecutionState::Finished);
     }
@@ -223,13 +225,10 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     w.coordinators_up();
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 4);
-    for (_, attempt) in &tasks {
-        w.report(1, *attempt, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::PublishResults { round: 2 }));
     assert_eq!(w.core.status(), JobStatus::Running);
-    let now = w.now();
-    w.core.results_published(now, 2, Ok(()));
+    w.core.results_published(w.now(), 2, Ok(()));
     assert_eq!(w.core.status(), JobStatus::Finished);
 }
 
@@ -259,8 +258,7 @@ fn slots_go_back_for_a_while_where_coordinators_find_no_place_for_their_host() {
     for _ in 0..3 {
         let slots = if w.now == 0 { w.tm(1, 2) } else { w.offer(1, 2) };
         assert!(starts_coordinators(&w.commands()));
-        let (now, round) = (w.now(), w.core.round);
-        w.core.coordinators_started(now, round, Err(cause(NO_RESOURCE)));
+        w.core.coordinators_started(w.now(), w.core.round, Err(cause(NO_RESOURCE)));
         let sent = w.commands();
         assert_eq!(sent[0], Command::Declare(w.core.requirements()), "before they are freed");
         assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 0);
@@ -276,21 +274,16 @@ fn slots_go_back_for_a_while_where_coordinators_find_no_place_for_their_host() {
 
 #[test]
 fn a_publication_that_fails_runs_the_job_again() {
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    for (_, attempt) in deployed(&w.commands()) {
-        w.report(1, attempt, ExecutionState::Finished);
-    }
+    let (mut w, tasks) = World::coordinated();
+    w.report_all(&tasks, ExecutionState::Finished);
     w.commands();
-    let now = w.now();
-    w.core.results_published(now, 2, Err(cause("CoordinatorFailed")));
+    w.core.results_published(w.now(), 2, Err(cause("CoordinatorFailed")));
     assert_eq!(w.core.status(), JobStatus::Restarting);
     w.pass(1000);
     assert!(w.commands().contains(&start_of(3)));
     w.coordinators_up();
     let again = deployed(&w.commands());
-    assert_eq!(again.iter().map(|(_, a)| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    assert_eq!(again.iter().map(|a| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
 }
 
 #[test]
@@ -298,66 +291,50 @@ fn cancelling_while_results_are_published_is_too_late_unless_that_fails() {
     for (outcome, end) in
         [(Ok(()), JobStatus::Finished), (Err(cause("CoordinatorFailed")), JobStatus::Canceled)]
     {
-        let mut w = World::started(coordinated_pair(), patient());
-        w.tm(1, 2);
-        w.coordinators_up();
-        for (_, attempt) in deployed(&w.commands()) {
-            w.report(1, attempt, ExecutionState::Finished);
-        }
-        let now = w.now();
-        w.core.cancel(now);
+        let (mut w, tasks) = World::coordinated();
+        w.report_all(&tasks, ExecutionState::Finished);
+        w.core.cancel(w.now());
         assert_eq!(w.core.status(), JobStatus::Running);
-        w.core.results_published(now, 2, outcome);
+        w.core.results_published(w.now(), 2, outcome);
         assert_eq!(w.core.status(), end);
     }
 }
 
 #[test]
 fn a_failed_task_takes_its_region_with_it_and_both_start_anew_after_the_delay() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Running);
-    w.report(1, tasks[1].1, ExecutionState::Failed);
+    let (mut w, tasks) = World::deployed(pair(2), 2);
+    w.report(1, tasks[0], ExecutionState::Running);
+    w.report(1, tasks[1], ExecutionState::Failed);
     let sent = w.commands();
     assert_eq!(w.core.status(), JobStatus::Restarting);
-    assert_eq!(cancelled(&sent), [tasks[0].1, tasks[2].1, tasks[3].1]);
+    assert_eq!(cancelled(&sent), [tasks[0], tasks[2], tasks[3]]);
     w.pass(5000);
     assert_eq!(deployed(&w.commands()), [], "nothing starts while the old attempts live");
     // One of them ended before the word reached it, one fails with what the first one's end did to it.
-    w.report(1, tasks[0].1, ExecutionState::Canceled);
-    w.report(1, tasks[2].1, ExecutionState::Finished);
-    w.report(1, tasks[3].1, ExecutionState::Failed);
+    w.report(1, tasks[0], ExecutionState::Canceled);
+    w.report(1, tasks[2], ExecutionState::Finished);
+    w.report(1, tasks[3], ExecutionState::Failed);
     w.pass(0);
     let again = deployed(&w.commands());
     assert_eq!(again.len(), 4);
-    assert!(again.iter().all(|(_, a)| a.attempt == 1));
+    assert!(again.iter().all(|a| a.attempt == 1));
     assert_eq!(w.core.status(), JobStatus::Running);
     let details = w.core.details(w.now());
     assert_eq!((details.restarts, details.failures.len()), (1, 1));
     assert_eq!(details.failures[0].task.as_deref(), Some("v1 (2/2)"));
     assert_eq!(details.failures[0].resource_id, Some(tm_name(1)));
     // The superseded attempts are strangers now: those that still run are to be ended.
-    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Running), [tasks[0].1]);
-    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Failed), []);
+    assert_eq!(w.report(1, tasks[0], ExecutionState::Running), [tasks[0]]);
+    assert_eq!(w.report(1, tasks[0], ExecutionState::Failed), []);
 }
 
 #[test]
 fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::deployed(pair(2), 2);
     let fail = |w: &mut World, task: usize, kind: &str| {
-        let (state, attempt) = (ExecutionState::Failed, tasks[task].1);
         let cause = Some(cause(kind));
-        let update = TaskStateUpdate {
-            attempt,
-            state,
-            cause,
-            io: TaskIo::default(),
-            metrics: Arc::default(),
-        };
-        w.core.update_tasks(w.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let failed = state_of(tasks[task], ExecutionState::Failed);
+        w.update(1, TaskStateUpdate { cause, ..failed });
     };
     fail(&mut w, 0, "DataConnectionLost");
     fail(&mut w, 1, "DataConnectionLost");
@@ -374,14 +351,10 @@ fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
 
 #[test]
 fn regions_that_are_not_connected_do_not_fall_together() {
-    let forward =
-        graph(vec![vertex(1, 2), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Forward)]);
-    let mut w = World::started(forward, patient());
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
-    let partner =
-        tasks.iter().find(|(_, a)| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap().1;
+    let forward = model::testing::pair(2, 2, ShipStrategy::Forward);
+    let (mut w, tasks) = World::deployed(forward, 2);
+    w.report(1, tasks[0], ExecutionState::Failed);
+    let partner = *tasks.iter().find(|a| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap();
     assert_eq!(cancelled(&w.commands()), [partner]);
 }
 
@@ -390,9 +363,9 @@ fn without_restarts_the_job_fails_with_its_cause() {
     let mut w = World::started(pair(1), RestartPolicy::chosen(RestartSpec::None));
     w.tm(1, 1);
     let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
+    w.report(1, tasks[0], ExecutionState::Failed);
     assert_eq!(w.core.status(), JobStatus::Failing);
-    w.report(1, tasks[1].1, ExecutionState::Canceled);
+    w.report(1, tasks[1], ExecutionState::Canceled);
     assert_eq!(w.core.status(), JobStatus::Failed);
     assert_eq!(w.core.details(w.now()).cause, Some(cause("TaskFailed")));
     assert!(w.commands().contains(&Command::Ended(JobStatus::Failed)));
@@ -412,42 +385,32 @@ fn a_failure_from_outside_of_the_tasks_is_in_the_history_with_its_time() {
 
 #[test]
 fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
-    let mut w = World::started(pair(2), patient());
-    w.tm(1, 1);
+    let (mut w, _) = World::deployed(pair(2), 1);
     w.tm(2, 1);
-    let tasks = deployed(&w.commands());
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.commands();
+    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     let sent = w.commands();
     assert_eq!(cancelled(&sent).len(), 2);
     assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
-    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.tm(3, 1);
     w.pass(1000);
-    let again = deployed(&w.commands());
+    let again = placed(&w.commands());
     let on: Vec<&str> = again.iter().map(|(tm, _)| tm.as_str()).collect();
     assert_eq!(on, ["tm1", "tm1", "tm3", "tm3"]);
 }
 
 #[test]
 fn a_stale_loss_of_an_earlier_incarnation_changes_nothing() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
+    let (mut w, _) = World::deployed(pair(1), 1);
+    w.core.worker_lost(w.now(), &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
     assert_eq!(w.commands(), []);
 }
 
 #[test]
 fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
-    let now = w.now();
-    let registration = w.core.register_worker(now, worker(1, 2));
+    let (mut w, _) = World::deployed(pair(1), 1);
+    let registration = w.core.register_worker(w.now(), worker(1, 2));
     assert!(matches!(registration, Registration::Replaced { .. }));
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
@@ -456,8 +419,7 @@ fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
 fn too_few_slots_fail_the_job_with_the_resource_managers_words() {
     let mut w = World::started(pair(8), RestartPolicy::unset());
     w.tm(1, 4);
-    let now = w.now();
-    w.core.not_enough_resources(now, "needs 8 slots of any size, 4 registered, 0 free");
+    w.core.not_enough_resources(w.now(), "needs 8 slots of any size, 4 registered, 0 free");
     assert_eq!(w.core.status(), JobStatus::Failed);
     let details = w.core.details(w.now());
     let cause = details.cause.unwrap();
@@ -469,25 +431,17 @@ fn too_few_slots_fail_the_job_with_the_resource_managers_words() {
 fn a_shortage_that_is_over_is_not_believed() {
     let mut w = World::started(pair(2), RestartPolicy::unset());
     w.tm(1, 2);
-    let now = w.now();
-    w.core.not_enough_resources(now, "late");
+    w.core.not_enough_resources(w.now(), "late");
     assert_eq!(w.core.status(), JobStatus::Running);
 }
 
 fn freed(commands: &[Command]) -> Vec<AllocationId> {
-    let of = |command: &Command| match command {
-        Command::FreeSlot { allocation, .. } => Some(*allocation),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::FreeSlot { allocation, .. } => *allocation)
 }
 
 /// The slots of the newest declaration.
 fn declared(commands: &[Command]) -> Option<u32> {
-    commands.iter().rev().find_map(|command| match command {
-        Command::Declare(all) => Some(all.iter().map(|r| r.slots).sum()),
-        _ => None,
-    })
+    picked!(commands, Command::Declare(all) => all.iter().map(|r| r.slots).sum()).pop()
 }
 
 #[test]
@@ -499,9 +453,7 @@ fn regions_that_are_not_connected_run_one_after_the_other_where_slots_are_few() 
         let commands = w.commands();
         let tasks = deployed(&commands);
         ran += tasks.len();
-        for (_, attempt) in &tasks {
-            w.report(1, *attempt, ExecutionState::Running);
-        }
+        w.report_all(&tasks, ExecutionState::Running);
         let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
         if left == 0 {
@@ -534,14 +486,13 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
     for _ in 0..2 {
         let tasks = deployed(&w.commands());
         assert_eq!(tasks.len(), 2);
-        for (_, attempt) in tasks {
+        for attempt in tasks {
             w.report(1, attempt, ExecutionState::Running);
             w.report(1, attempt, ExecutionState::Finished);
         }
     }
     assert!(w.commands().iter().any(|c| matches!(c, Command::PublishResults { .. })));
-    let (now, round) = (w.now(), w.core.round);
-    w.core.results_published(now, round, Err(cause("PublishFailed")));
+    w.core.results_published(w.now(), w.core.round, Err(cause("PublishFailed")));
     w.pass(60_000);
     // Slots that were freed in between come back.
     w.offer(1, 2);
@@ -556,14 +507,12 @@ fn a_bounded_job_that_gets_on_waits_for_its_own_slots_however_long() {
     w.tm(1, 2);
     for _ in 0..4 {
         w.pass(200_000);
-        let now = w.now();
-        w.core.not_enough_resources(now, "needs 5 slots");
+        w.core.not_enough_resources(w.now(), "needs 5 slots");
         let next = w.running_on(1)[0];
         w.report(1, next, ExecutionState::Finished);
     }
     assert_eq!(w.core.status(), JobStatus::Running);
-    let mut unbounded = graph(vec![vertex(1, 5)], vec![]);
-    unbounded.bounded = false;
+    let unbounded = JobGraph { bounded: false, ..graph(vec![vertex(1, 5)], vec![]) };
     let mut w = World::started(unbounded, RestartPolicy::chosen(RestartSpec::None));
     w.tm(1, 2);
     w.pass(400_000);
@@ -580,23 +529,18 @@ fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
     let mut w = World::started(graph(vertices, edges), patient());
     // Each TaskManager has a slot of each region; one is lost.
     for n in [1, 2] {
-        let now = w.now();
-        w.core.register_worker(now, worker(n, 1));
+        w.core.register_worker(w.now(), worker(n, 1));
     }
     w.offer(1, 1);
     w.offer(2, 2);
     w.offer(1, 1);
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 8);
-    let now = w.now();
-    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
-    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.pass(60_000);
     assert_eq!(deployed(&w.commands()), []);
-    let now = w.now();
-    w.core.not_enough_resources(now, "needs 4 slots");
+    w.core.not_enough_resources(w.now(), "needs 4 slots");
     assert_eq!(deployed(&w.commands()).len(), 4, "one of the regions");
     assert_eq!(w.core.status(), JobStatus::Running);
 }
@@ -612,12 +556,11 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     assert_eq!(freed(&w.commands()), part[..1]);
     assert_eq!(w.core.slots_on(&tm_name(1)), []);
     // Words about them are late.
-    let now = w.now();
     for accepted in [false, true] {
-        w.core.slot_failed(now, &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
+        w.core.slot_failed(w.now(), &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
     }
     let again = SlotOffer { allocation_id: part[0], index: 0, profile: ResourceProfile::default() };
-    let taken = w.core.offer(now, &tm_name(1), InstanceId(1), &[again], "host1:1");
+    let taken = w.core.offer(w.now(), &tm_name(1), InstanceId(1), &[again], "host1:1");
     assert_eq!((w.core.status(), taken), (JobStatus::Running, Ok(vec![])));
     // It waits on, and takes slots when they come.
     w.tm(2, 3);
@@ -647,10 +590,8 @@ fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_resta
     assert_eq!(freed(&w.commands()), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
-    w.report(1, tasks[0].1, ExecutionState::Failed);
-    for (_, attempt) in &tasks[1..] {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report(1, tasks[0], ExecutionState::Failed);
+    w.report_all(&tasks[1..], ExecutionState::Canceled);
     w.give_way(9);
     assert_eq!(freed(&w.commands()), []);
 }
@@ -670,13 +611,10 @@ fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
     w.core.cancel(at(1));
     assert_eq!(w.core.status(), JobStatus::Canceled);
 
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::coordinated();
     w.core.cancel(at(1));
     assert_eq!(cancelled(&w.commands()).len(), 4);
-    for (_, attempt) in &tasks {
+    for attempt in &tasks {
         assert_eq!(w.core.status(), JobStatus::Cancelling);
         w.report(1, *attempt, ExecutionState::Canceled);
     }
@@ -687,8 +625,7 @@ fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
 
 #[test]
 fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
+    let (mut w, _) = World::deployed(pair(1), 1);
     w.core.cancel(at(1));
     assert_eq!(w.core.status(), JobStatus::Cancelling);
     w.core.worker_lost(at(2), &tm_name(1), InstanceId(1), &cause("TaskManagerLost"));
@@ -696,17 +633,20 @@ fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
 }
 
 /// Two pipelines that exchange nothing, each of two subtasks with a coordinator, both running: their attempts.
-fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
+fn two_coordinated() -> (World, [Vec<(u32, ExecutionAttemptId)>; 2]) {
+    let mut graph = two_groups(2);
+    coordinate(&mut graph, 1);
+    coordinate(&mut graph, 2);
+    let mut w = World::started(graph, patient());
     w.tm(1, 2);
     w.tm(2, 2);
-    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    let starts = starts(&w.commands());
     let expected = [BTreeSet::from([OperatorId(1)]), BTreeSet::from([OperatorId(2)])];
     assert_eq!(starts.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>(), expected);
     let mut tasks = Vec::new();
     for (round, _) in starts {
-        let now = w.now();
-        w.core.coordinators_started(now, round, Ok(()));
-        tasks.extend(deployed(&w.commands()));
+        w.core.coordinators_started(w.now(), round, Ok(()));
+        tasks.extend(placed(&w.commands()));
     }
     assert_eq!(tasks.len(), 4);
     let tasks = tasks.into_iter().map(|(tm, attempt)| (1 + u32::from(tm == tm_name(2).0), attempt));
@@ -715,29 +655,20 @@ fn two_coordinated(w: &mut World) -> [Vec<(u32, ExecutionAttemptId)>; 2] {
         w.report(*tm, *attempt, ExecutionState::Running);
     }
     w.commands();
-    [1, 2].map(|vertex| {
-        tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect()
+    let of =
+        |vertex| tasks.iter().copied().filter(|(_, a)| a.vertex == JobVertexId(vertex)).collect();
+    (w, [of(1), of(2)])
+}
+
+fn starts(commands: &[Command]) -> Vec<(u64, BTreeSet<OperatorId>)> {
+    picked!(commands, Command::StartCoordinators { round, operators, .. } => {
+        (*round, operators.clone())
     })
-}
-
-fn started(command: Command) -> Option<(u64, BTreeSet<OperatorId>)> {
-    match command {
-        Command::StartCoordinators { round, operators, .. } => Some((round, operators)),
-        _ => None,
-    }
-}
-
-fn with_two_coordinators() -> World {
-    let mut graph = two_groups(2);
-    coordinate(&mut graph, 1);
-    coordinate(&mut graph, 2);
-    World::started(graph, patient())
 }
 
 #[test]
 fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
-    let mut w = with_two_coordinators();
-    let [first, second] = two_coordinated(&mut w);
+    let (mut w, [first, second]) = two_coordinated();
     w.core.coordinator_reported(at(1), 1, cause("CoordinatorFailed"));
     assert_eq!(w.core.route_event(&first[0].1, OperatorId(1)), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Ok(()));
@@ -748,7 +679,7 @@ fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
         w.report(*tm, *attempt, ExecutionState::Canceled);
     }
     w.pass(60_000);
-    let starts: Vec<_> = w.commands().into_iter().filter_map(started).collect();
+    let starts = starts(&w.commands());
     assert_eq!(starts, [(3, BTreeSet::from([OperatorId(1)]))]);
     w.coordinators_up();
     assert_eq!(deployed(&w.commands()).len(), 2);
@@ -757,8 +688,7 @@ fn a_pipeline_restarts_without_the_others_and_their_coordinators() {
 
 #[test]
 fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served() {
-    let mut w = with_two_coordinators();
-    let [first, second] = two_coordinated(&mut w);
+    let (mut w, [first, second]) = two_coordinated();
     w.core.coordinator_host_replaced(at(1), 1, cause("CoordinatorHostLost"));
     assert_eq!(
         w.core.route_event(&first[0].1, OperatorId(1)),
@@ -772,50 +702,39 @@ fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served()
 
 #[test]
 fn a_dead_coordinator_host_is_a_failover_of_the_job() {
-    let mut w = World::started(coordinated_pair(), patient());
-    w.tm(1, 2);
-    w.coordinators_up();
-    let tasks = deployed(&w.commands());
+    let (mut w, tasks) = World::coordinated();
     let operator = OperatorId(1);
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Ok(()));
     w.core.coordinator_reported(at(1), 0, cause("CoordinatorFailed"));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()), "of an earlier start");
+    assert_eq!(w.core.route_event(&tasks[0], operator), Ok(()), "of an earlier start");
     w.core.coordinator_host_lost(at(1), cause("CoordinatorHostLost"));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_request(operator), Err(Unroutable::Unavailable));
-    for (_, attempt) in &tasks {
-        w.report(1, *attempt, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks, ExecutionState::Canceled);
     w.commands();
     w.pass(1001);
     assert!(w.commands().iter().any(|c| matches!(c, Command::StartCoordinators { .. })));
     w.coordinators_up();
     let again = deployed(&w.commands());
-    assert_eq!(w.core.route_event(&again[0].1, operator), Ok(()));
-    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
-    assert_eq!(w.core.route_event(&again[3].1, operator), Err(Unroutable::NoSuchOperator));
+    assert_eq!(w.core.route_event(&again[0], operator), Ok(()));
+    assert_eq!(w.core.route_event(&tasks[0], operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&again[3], operator), Err(Unroutable::NoSuchOperator));
     assert_eq!(w.core.route_request(OperatorId(77)), Err(Unroutable::NoSuchOperator));
 }
 
 #[test]
 fn a_deployment_of_unknown_outcome_is_failed_and_cancelled_there() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
-    let now = w.now();
-    w.core.deploy_answered(now, &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
+    let (mut w, attempts) = World::deployed(pair(1), 1);
+    w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
     assert_eq!(cancelled(&w.commands()), attempts);
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
 
 #[test]
 fn one_refused_task_of_a_deployment_fails_its_region() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
-    let now = w.now();
+    let (mut w, attempts) = World::deployed(pair(1), 1);
     let refused = vec![(attempts[0], cause("Refused"))];
-    w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(refused));
+    w.core.deploy_answered(w.now(), &tm_name(1), &attempts, Ok(refused));
     assert_eq!(cancelled(&w.commands()), attempts[1..]);
 }
 
@@ -823,16 +742,11 @@ fn one_refused_task_of_a_deployment_fails_its_region() {
 fn full_reports_bring_both_sides_together() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let attempts = deployed(&w.commands());
     let now = w.now();
     w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(vec![]));
-    let running = |attempt| TaskStateUpdate {
-        attempt,
-        state: ExecutionState::Running,
-        cause: None,
-        io: TaskIo { records_in: 7, ..TaskIo::default() },
-        metrics: Default::default(),
-    };
+    let io = TaskIo { records_in: 7, ..TaskIo::default() };
+    let running = |attempt| TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) };
     let stranger = ExecutionAttemptId { graph: 99, ..attempts[0] };
     let report = |w: &mut World, tasks: Vec<TaskStateUpdate>| {
         w.core.reconcile(now, &tm_name(1), InstanceId(1), &slots, tasks);
@@ -853,17 +767,14 @@ fn full_reports_bring_both_sides_together() {
 
 #[test]
 fn a_slot_that_is_not_held_is_freed_and_two_reports_without_a_held_one_lose_it() {
-    let mut w = World::started(pair(1), patient());
-    w.tm(1, 1);
-    w.commands();
-    let now = w.now();
+    let (mut w, _) = World::deployed(pair(1), 1);
     let stranger = AllocationId(99);
-    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[stranger], vec![]);
+    w.core.reconcile(w.now(), &tm_name(1), InstanceId(1), &[stranger], vec![]);
     let freed =
         |c: &Command| matches!(c, Command::FreeSlot { allocation, .. } if *allocation == stranger);
     assert!(w.commands().iter().any(freed));
     assert_eq!(w.core.status(), JobStatus::Running);
-    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[], vec![]);
+    w.core.reconcile(w.now(), &tm_name(1), InstanceId(1), &[], vec![]);
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
 
@@ -884,7 +795,7 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
 fn a_slot_is_held_while_one_of_its_tasks_runs() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
-    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let attempts = deployed(&w.commands());
     assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots.clone(), attempts.clone()));
     w.report(1, attempts[0], ExecutionState::Finished);
     assert_eq!((w.core.slots_on(&tm_name(1)), w.running_on(1)), (slots, vec![attempts[1]]));
@@ -898,25 +809,14 @@ fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
         w.tm(n, 20);
     }
     let sent = w.commands();
-    let deployments: Vec<&Deployment> = sent
-        .iter()
-        .filter_map(|c| match c {
-            Command::Deploy(d) => Some(d),
-            _ => None,
-        })
-        .collect();
+    let deployments = picked!(sent, Command::Deploy(deployment) => deployment);
     assert_eq!(deployments.len(), 500);
     let table = &deployments[0].producers[0];
     assert_eq!((table.subtasks.len(), table.addresses.len()), (10_000, 500));
     assert!(deployments.iter().all(|d| d.tasks.len() == 40 && Arc::ptr_eq(&d.producers[0], table)));
     for deployment in deployments {
-        let updates = deployment.tasks.iter().map(|t| TaskStateUpdate {
-            attempt: t.attempt,
-            state: ExecutionState::Running,
-            cause: None,
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        });
+        let running = ExecutionState::Running;
+        let updates = deployment.tasks.iter().map(|task| state_of(task.attempt, running));
         let tm = deployment.worker.resource_id.clone();
         w.core.update_tasks(at(1), &tm, InstanceId(1), updates.collect()).unwrap();
     }
@@ -1097,8 +997,7 @@ mod under_any_sequence {
                 Step::Shortage => self.core.not_enough_resources(now, "none left"),
                 Step::Pass(ms) => {
                     self.now += u64::from(ms);
-                    let now = self.now();
-                    self.core.tick(now);
+                    self.core.tick(self.now());
                 }
                 Step::Offer(_) => {}
             }
@@ -1123,14 +1022,7 @@ mod under_any_sequence {
                 ][state as usize];
                 self.tms[n as usize].tasks.insert(attempt, current);
             }
-            let failed = current == ExecutionState::Failed;
-            let update = TaskStateUpdate {
-                attempt,
-                state: current,
-                cause: failed.then(|| cause("TaskFailed")),
-                io: TaskIo::default(),
-                metrics: Default::default(),
-            };
+            let update = super::report(attempt, current);
             let (now, instance) = (self.now(), InstanceId(self.tms[n as usize].instance));
             if let Ok(unknown) = self.core.update_tasks(now, &tm_name(n), instance, vec![update]) {
                 for attempt in unknown {
@@ -1145,8 +1037,7 @@ mod under_any_sequence {
             }
             let (n, _, ids) = self.unanswered.swap_remove(which % self.unanswered.len());
             let answer = if ok { Ok(vec![]) } else { Err(cause("DeploymentFailed")) };
-            let now = self.now();
-            self.core.deploy_answered(now, &tm_name(n), &ids, answer);
+            self.core.deploy_answered(self.now(), &tm_name(n), &ids, answer);
         }
 
         fn full_report(&mut self, n: u32) {
@@ -1154,13 +1045,7 @@ mod under_any_sequence {
             if !tm.up {
                 return;
             }
-            let tasks = tm.tasks.iter().map(|(attempt, state)| TaskStateUpdate {
-                attempt: *attempt,
-                state: *state,
-                cause: (*state == ExecutionState::Failed).then(|| cause("TaskFailed")),
-                io: TaskIo::default(),
-                metrics: Default::default(),
-            });
+            let tasks = tm.tasks.iter().map(|(attempt, state)| super::report(*attempt, *state));
             let tasks: Vec<_> = tasks.collect();
             let slots = self.core.slots_on(&tm_name(n));
             let (now, instance) = (self.now(), InstanceId(tm.instance));

@@ -1,24 +1,16 @@
 use super::*;
+use crate::testing::ms as at;
 use ExecutionState::{Canceled, Failed, Finished, Initializing, Running};
-use model::JobVertexId;
+use model::{JobVertexId, testing::state_of};
 use proptest::prelude::*;
 
 const SLOT: AllocationId = AllocationId(1);
 
-fn at(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 fn attempt(subtask: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 }
 }
 fn update(subtask: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate {
-        attempt: attempt(subtask),
-        state,
-        cause: None,
-        io: TaskIo::default(),
-        metrics: Default::default(),
-    }
+    state_of(attempt(subtask), state)
 }
 fn job(tasks: u32) -> Job {
     let mut job = Job::new(None);

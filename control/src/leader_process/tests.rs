@@ -1,10 +1,14 @@
 use super::*;
-use model::Epoch;
+use crate::testing::session as s;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn s(n: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
+/// A process that was started in session `n`.
+fn started(n: u64) -> HandOver {
+    let mut h = HandOver::default();
+    h.granted(s(n));
+    h.take_orders();
+    h
 }
 
 #[test]
@@ -35,9 +39,7 @@ fn the_old_process_has_ended_before_the_new_one_starts() {
 
 #[test]
 fn a_revoke_during_the_start_leaves_nothing_behind() {
-    let mut h = HandOver::default();
-    h.granted(s(1));
-    h.take_orders();
+    let mut h = started(1);
     h.revoked(s(1));
     assert_eq!(h.take_orders(), [Order::Stop(s(1))]);
     h.answers(s(1));
@@ -61,9 +63,7 @@ fn a_revoke_before_the_start_waits_for_the_process_before_it() {
 
 #[test]
 fn a_revoke_of_what_does_not_lead_leaves_the_leader_alone() {
-    let mut h = HandOver::default();
-    h.granted(s(2));
-    h.take_orders();
+    let mut h = started(2);
     h.revoked(s(1));
     assert_eq!(h.take_orders(), [Order::Revoked(s(1))]);
     assert_eq!(h.leading(), Some((s(2), false)));
@@ -71,27 +71,21 @@ fn a_revoke_of_what_does_not_lead_leaves_the_leader_alone() {
 
 #[test]
 fn an_old_grant_comes_too_late() {
-    let mut h = HandOver::default();
-    h.granted(s(2));
-    h.take_orders();
+    let mut h = started(2);
     h.granted(s(1));
     assert_eq!(h.take_orders(), []);
 }
 
 #[test]
 fn a_process_that_ends_by_itself_is_told() {
-    let mut h = HandOver::default();
-    h.granted(s(1));
-    h.take_orders();
+    let mut h = started(1);
     h.ended(s(1));
     assert_eq!(h.take_orders(), [Order::Died(s(1))]);
 }
 
 #[test]
 fn closing_waits_for_the_end() {
-    let mut h = HandOver::default();
-    h.granted(s(1));
-    h.take_orders();
+    let mut h = started(1);
     h.close();
     assert_eq!(h.take_orders(), [Order::Stop(s(1))]);
     h.granted(s(2));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::picked;
 use proptest::prelude::*;
 
 type Commands = Vec<Command<u8>>;
@@ -7,11 +8,14 @@ fn fresh() -> Leaderships<u8> {
     Leaderships::new(3, Mutation::None)
 }
 fn granted(commands: &Commands) -> Vec<(u8, LeaderSession)> {
-    let of = |command: &Command<u8>| match command {
-        Command::Grant { component, session } => Some((*component, *session)),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::Grant { component, session } => (*component, *session))
+}
+/// A contender that leads in this session.
+fn leading() -> (Leaderships<u8>, LeaderSession) {
+    let mut all = fresh();
+    all.contend(1);
+    let session = granted(&all.lease_granted(7))[0].1;
+    (all, session)
 }
 
 #[test]
@@ -28,9 +32,7 @@ fn contenders_are_granted_once_the_lease_is_held() {
 
 #[test]
 fn an_address_is_published_after_confirmation_and_only_by_who_leads() {
-    let mut all = fresh();
-    all.contend(1);
-    let session = granted(&all.lease_granted(7))[0].1;
+    let (mut all, session) = leading();
     let wrong = LeaderSession { nonce: 0, ..session };
     assert_eq!(all.confirm(1, wrong), None);
     assert_eq!(all.confirm(2, session), None);
@@ -41,9 +43,7 @@ fn an_address_is_published_after_confirmation_and_only_by_who_leads() {
 
 #[test]
 fn the_next_grant_waits_for_the_end_of_what_was_revoked() {
-    let mut all = fresh();
-    all.contend(1);
-    let session = granted(&all.lease_granted(7))[0].1;
+    let (mut all, session) = leading();
     all.confirm(1, session);
     let lost =
         [Command::Retract { component: 1, session }, Command::Revoke { component: 1, session }];
@@ -57,9 +57,7 @@ fn the_next_grant_waits_for_the_end_of_what_was_revoked() {
 
 #[test]
 fn a_revoke_during_the_start_leaves_nothing_published() {
-    let mut all = fresh();
-    all.contend(1);
-    let session = granted(&all.lease_granted(7))[0].1;
+    let (mut all, session) = leading();
     assert_eq!(all.lease_lost(), [Command::Revoke { component: 1, session }]);
     assert_eq!(all.confirm(1, session), None);
     assert_eq!(all.ended(1, session), []);
@@ -67,18 +65,14 @@ fn a_revoke_during_the_start_leaves_nothing_published() {
 
 #[test]
 fn a_lease_under_a_new_counter_was_lost_in_between() {
-    let mut all = fresh();
-    all.contend(1);
-    let session = granted(&all.lease_granted(7))[0].1;
+    let (mut all, session) = leading();
     assert_eq!(all.lease_granted(9), [Command::Revoke { component: 1, session }]);
     assert_eq!(granted(&all.ended(1, session))[0].1.epoch.store, 9);
 }
 
 #[test]
 fn who_withdraws_is_taken_back_and_who_replaces_it_gets_a_session_of_its_own() {
-    let mut all = fresh();
-    all.contend(1);
-    let session = granted(&all.lease_granted(7))[0].1;
+    let (mut all, session) = leading();
     all.confirm(1, session);
     let commands = all.contend(1);
     assert_eq!(commands[0], Command::Retract { component: 1, session });

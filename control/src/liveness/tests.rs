@@ -1,12 +1,7 @@
 use super::*;
+use crate::testing::{ms, s};
 use proptest::prelude::*;
 
-fn s(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 fn watching() -> Liveness {
     Liveness::new(Role::Watching, Limits::default(), s(100))
 }

@@ -1,12 +1,9 @@
 use super::*;
+use crate::testing::{picked, s as at};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 const BOUNDS: Bounds = Bounds { max: 4, idle: 2, idle_for: Duration::from_secs(10), waiting: 5 };
-
-fn at(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 fn job(n: u128) -> JobId {
     JobId(n)
@@ -24,19 +21,11 @@ fn ask(places: &mut Places, n: u128, purpose: Purpose) -> bool {
 
 /// Returns the jobs whose hosts the commands end.
 fn ended(commands: &[Command]) -> Vec<u128> {
-    let ends = commands.iter().filter_map(|command| match command {
-        Command::End { job, .. } => Some(job.0),
-        _ => None,
-    });
-    ends.collect()
+    picked!(commands, Command::End { job, .. } => job.0)
 }
 
 fn granted(commands: &[Command]) -> Vec<u128> {
-    let grants = commands.iter().filter_map(|command| match command {
-        Command::Grant { job, .. } => Some(job.0),
-        _ => None,
-    });
-    grants.collect()
+    picked!(commands, Command::Grant { job, .. } => job.0)
 }
 
 #[test]

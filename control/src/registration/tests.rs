@@ -1,9 +1,7 @@
 use super::*;
+use crate::testing::ms;
 use proptest::prelude::*;
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
 fn asking() -> Registration<u8> {
     let mut registration = Registration::new(Pauses::default());
     assert_eq!(registration.leader_changed(Some(1)), Next::Ask(1));

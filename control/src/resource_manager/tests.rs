@@ -3,12 +3,10 @@ mod jobs;
 
 use super::pool::RecoveredWorker;
 use super::*;
+use crate::testing::{picked, s, session, tm_name as tm};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn s(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 fn spec() -> WorkerResourceSpec {
     WorkerResourceSpec { slots: 2, ..Default::default() }
 }
@@ -30,18 +28,17 @@ fn pool_settings() -> PoolSettings {
 fn active() -> ResourceManager {
     of(Some(pool_settings()), Mutation::None)
 }
-fn tm(n: u32) -> ResourceId {
-    ResourceId(format!("tm{n}"))
-}
 fn workers(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
     if n == 0 { BTreeMap::new() } else { BTreeMap::from([(spec(), n)]) }
 }
+/// An active one that was told at once that so many workers are missing.
+fn needing(n: u32) -> ResourceManager {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(n));
+    rm
+}
 fn requested(commands: &[Command]) -> Vec<u64> {
-    let of = |command: &Command| match command {
-        Command::RequestWorker { request, .. } => Some(*request),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::RequestWorker { request, .. } => *request)
 }
 fn started(request: u64, n: u32) -> DriverEvent {
     DriverEvent::Started { request, resource_id: tm(n), host: format!("host{n}") }
@@ -51,10 +48,7 @@ fn recovered(all: &[u32]) -> DriverEvent {
     DriverEvent::Recovered { workers: all.iter().map(worker).collect() }
 }
 fn avoided(commands: &[Command]) -> Option<&Vec<String>> {
-    commands.iter().find_map(|command| match command {
-        Command::AvoidHosts(hosts) => Some(hosts),
-        _ => None,
-    })
+    picked!(commands, Command::AvoidHosts(hosts) => hosts).into_iter().next()
 }
 fn failed(request: u64) -> DriverEvent {
     DriverEvent::StartFailed {
@@ -130,8 +124,7 @@ fn missing_workers_are_requested_once_and_cancelled_when_not_needed() {
 
 #[test]
 fn a_declaration_made_without_the_newest_workers_is_not_acted_on() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     rm.driver(s(1), started(1, 1));
     register(&mut rm, s(2), 1);
     assert_eq!(rm.need(s(2), 0, workers(1)), [], "made before tm1 was known");
@@ -141,8 +134,7 @@ fn a_declaration_made_without_the_newest_workers_is_not_acted_on() {
 
 #[test]
 fn a_worker_between_registration_and_report_still_counts() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     rm.driver(s(1), started(1, 1));
     let (id, _) = rm.register(s(2), &tm(1), "host1".into(), spec()).expect("accepted");
     assert_eq!(rm.need(s(2), 0, workers(1)), []);
@@ -151,8 +143,7 @@ fn a_worker_between_registration_and_report_still_counts() {
 
 #[test]
 fn a_worker_that_is_started_twice_or_unasked_is_released() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     assert_eq!(rm.driver(s(1), started(1, 1)), []);
     assert_eq!(rm.driver(s(1), started(1, 1)), [], "the same report again");
     let other = Command::ReleaseWorker { resource_id: tm(2) };
@@ -162,8 +153,7 @@ fn a_worker_that_is_started_twice_or_unasked_is_released() {
 
 #[test]
 fn failed_starts_back_off_and_avoid_the_node() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     assert_eq!(rm.driver(s(1), failed(1)), [Command::AvoidHosts(vec!["bad".into()])]);
     assert_eq!(rm.last_driver_error(), Some("image not found"));
     assert_eq!(rm.tick(s(3)), []);
@@ -196,8 +186,7 @@ fn too_many_failures_in_a_minute_wait_for_the_minute_to_pass() {
 
 #[test]
 fn a_worker_that_never_registers_is_given_up_and_replaced_after_the_pause() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     rm.driver(s(0), started(1, 1));
     assert_eq!(rm.tick(s(119)), []);
     let gone = Command::ReleaseWorker { resource_id: tm(1) };
@@ -209,8 +198,7 @@ fn a_worker_that_never_registers_is_given_up_and_replaced_after_the_pause() {
 
 #[test]
 fn a_lost_worker_is_closed_and_ended_one_that_left_may_come_back() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(2));
+    let mut rm = needing(2);
     rm.driver(s(0), started(1, 1));
     rm.driver(s(0), started(2, 2));
     let (one, two) = (register(&mut rm, s(1), 1), register(&mut rm, s(1), 2));
@@ -223,8 +211,7 @@ fn a_lost_worker_is_closed_and_ended_one_that_left_may_come_back() {
 
 #[test]
 fn a_container_that_exits_closes_its_task_executor_at_once() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     rm.driver(s(0), started(1, 1));
     let id = register(&mut rm, s(1), 1);
     let lost = DriverEvent::Lost { resource_id: tm(1), cause: "exit code 137".into() };
@@ -242,8 +229,7 @@ fn a_container_that_exits_closes_its_task_executor_at_once() {
 
 #[test]
 fn an_idle_worker_is_told_to_end_and_released() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     rm.driver(s(0), started(1, 1));
     let id = register(&mut rm, s(1), 1);
     let commands = rm.release(id, "idle".into());

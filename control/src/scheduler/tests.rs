@@ -1,10 +1,9 @@
 use super::*;
-use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex};
 use crate::slot_pool::SlotPool;
-use crate::testing::{coordinate, edge, graph, vertex};
-use model::{
-    AllocationId, InstanceId, JobGraph, MemorySize, ResourceId, ResourceProfile, ShipStrategy,
-};
+use crate::testing::worker;
+use model::testing::{coordinate, edge, graph, pair, vertex};
+use model::{AllocationId, JobGraph, MemorySize, ResourceProfile, ShipStrategy};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,15 +18,13 @@ fn region_sizes(exec: &ExecutionGraph) -> Vec<usize> {
 
 #[test]
 fn an_exchange_joins_all_subtasks_of_both_sides() {
-    let exec =
-        exec(graph(vec![vertex(1, 3), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Hash)]));
+    let exec = exec(pair(3, 2, ShipStrategy::Hash));
     assert_eq!(region_sizes(&exec), [5]);
 }
 
 #[test]
 fn forward_edges_join_pairs_of_subtasks_only() {
-    let exec =
-        exec(graph(vec![vertex(1, 3), vertex(2, 3)], vec![edge(0, 1, 2, ShipStrategy::Forward)]));
+    let exec = exec(pair(3, 3, ShipStrategy::Forward));
     assert_eq!(region_sizes(&exec), [2, 2, 2]);
 }
 
@@ -67,17 +64,8 @@ fn a_slot_holds_one_subtask_of_each_vertex_of_its_group() {
 
 #[test]
 fn each_task_executor_gets_one_deployment_and_edges_share_one_table() {
-    let mut exec =
-        exec(graph(vec![vertex(1, 4), vertex(2, 4)], vec![edge(0, 1, 2, ShipStrategy::Hash)]));
-    let workers: Vec<Arc<Worker>> = (0..2)
-        .map(|i| {
-            Arc::new(Worker {
-                resource_id: ResourceId::new(format!("tm{i}")),
-                instance_id: InstanceId(i),
-                host: "h".into(),
-            })
-        })
-        .collect();
+    let mut exec = exec(pair(4, 4, ShipStrategy::Hash));
+    let workers: Vec<_> = (0..2).map(|n| Arc::new(worker(n, 1))).collect();
     let all: Vec<TaskIndex> = (0..8).map(TaskIndex).collect();
     for task in &all {
         let on = (task.0 % 4) as usize / 2;

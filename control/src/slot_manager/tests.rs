@@ -1,14 +1,12 @@
 use super::*;
 use crate::mutation::Mutation;
+use crate::testing::{picked, s, session, tm_name};
 use model::slots::SlotStatus;
-use model::{Epoch, LeaderSession, MemorySize, ResourceId, ResourceProfile, SlotId};
+use model::{MemorySize, ResourceProfile, SlotId};
 use proptest::prelude::*;
 
-fn s(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
 fn master(process: u64) -> JobMasterId {
-    JobMasterId(LeaderSession { epoch: Epoch { store: 1, process }, nonce: 9 })
+    JobMasterId(session(process))
 }
 fn spec(slots: u32) -> WorkerResourceSpec {
     WorkerResourceSpec {
@@ -36,7 +34,7 @@ fn active(slots_max: Option<u32>, redundant: u32) -> SlotManager {
 }
 fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
     let status = |index| SlotStatus {
-        slot_id: SlotId { resource_id: ResourceId(format!("tm{name}")), index },
+        slot_id: SlotId { resource_id: tm_name(name), index },
         profile: spec(slots).slot_profile(),
         allocation: held.iter().find(|(i, _)| *i == index).map(|(_, held)| *held),
     };
@@ -46,7 +44,7 @@ fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
 fn worker(name: u32, instance: u128, slots: u32) -> NewWorker {
     NewWorker {
         instance_id: InstanceId(instance),
-        resource_id: ResourceId(format!("tm{name}")),
+        resource_id: tm_name(name),
         host: format!("host{name}"),
         spec: spec(slots),
         report: report(name, slots, &[]),
@@ -57,36 +55,29 @@ fn any_slots(slots: u32) -> Vec<ResourceRequirement> {
     vec![ResourceRequirement { profile, slots }]
 }
 fn requests(commands: &[Command]) -> Vec<SlotRequest> {
-    let of = |command: &Command| match command {
-        Command::RequestSlot(request) => Some(request.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::RequestSlot(request) => request.clone())
 }
 fn lacks(commands: &[Command]) -> Vec<String> {
-    let of = |command: &Command| match command {
-        Command::TellLack(lack) => Some(lack.message.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::TellLack(lack) => lack.message.clone())
 }
 /// The newest declaration of missing workers, as (slots of spec, how many).
 fn missing(commands: &[Command]) -> Option<Vec<(u32, u32)>> {
-    commands.iter().rev().find_map(|command| match command {
-        Command::NeedWorkers { missing, .. } => {
-            Some(missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
-        }
-        _ => None,
-    })
+    let declared = picked!(commands, Command::NeedWorkers { missing, .. } => missing);
+    declared.last().map(|missing| missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
 }
 const JOB: JobId = JobId(1);
 const OTHER: JobId = JobId(2);
+/// A passive one with a worker of so many slots, and [`JOB`], which needs that many.
+fn with_job(slots: u32, needed: u32) -> SlotManager {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, slots));
+    sm.require(JOB, master(1), any_slots(needed));
+    sm
+}
 
 #[test]
 fn declared_requirements_take_free_slots_and_are_not_exceeded_when_declared_again() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 4));
-    sm.require(JOB, master(1), any_slots(3));
+    let mut sm = with_job(4, 3);
     let first = requests(&sm.check(s(1)));
     assert_eq!(first.len(), 3);
     sm.require(JOB, master(1), any_slots(3));
@@ -110,12 +101,8 @@ fn requirements_wait_for_workers() {
 
 #[test]
 fn within_the_start_up_period_nothing_fails_after_it_the_lack_is_told_in_full() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 4));
-    sm.require(JOB, master(1), any_slots(8));
-    for request in requests(&sm.check(s(1))) {
-        sm.slot_granted(s(1), &request);
-    }
+    let mut sm = with_job(4, 8);
+    granted(&mut sm, s(1));
     assert_eq!(sm.check(s(59)), []);
     let commands = sm.check(s(60));
     assert_eq!(
@@ -145,12 +132,8 @@ fn after_the_start_up_period_slots_that_are_just_coming_back_are_waited_for() {
 
 #[test]
 fn slots_of_a_lost_worker_are_replaced() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 2));
-    sm.require(JOB, master(1), any_slots(2));
-    for request in requests(&sm.check(s(1))) {
-        sm.slot_granted(s(1), &request);
-    }
+    let mut sm = with_job(2, 2);
+    granted(&mut sm, s(1));
     sm.add_worker(s(2), worker(2, 12, 2));
     assert_eq!(requests(&sm.check(s(2))), []);
     sm.remove_worker(InstanceId(11));
@@ -160,9 +143,7 @@ fn slots_of_a_lost_worker_are_replaced() {
 
 #[test]
 fn a_new_incarnation_replaces_the_earlier_one_which_is_not_heard_any_more() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 1));
-    sm.require(JOB, master(1), any_slots(1));
+    let mut sm = with_job(1, 1);
     let old = requests(&sm.check(s(1))).remove(0);
     sm.add_worker(s(2), worker(1, 12, 1));
     let new = requests(&sm.check(s(2))).remove(0);
@@ -177,9 +158,7 @@ fn a_new_incarnation_replaces_the_earlier_one_which_is_not_heard_any_more() {
 
 #[test]
 fn an_occupied_slot_belongs_to_whom_its_task_executor_says_and_another_is_asked() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 2));
-    sm.require(JOB, master(1), any_slots(1));
+    let mut sm = with_job(2, 1);
     let request = requests(&sm.check(s(1))).remove(0);
     let held = SlotAllocation { job_id: OTHER, allocation_id: AllocationId(77) };
     sm.slot_refused(s(1), &request, Refusal::Occupied(held));
@@ -190,9 +169,7 @@ fn an_occupied_slot_belongs_to_whom_its_task_executor_says_and_another_is_asked(
 
 #[test]
 fn a_request_of_unknown_outcome_keeps_the_slot_out_until_a_later_report() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 1));
-    sm.require(JOB, master(1), any_slots(1));
+    let mut sm = with_job(1, 1);
     let request = requests(&sm.check(s(1))).remove(0);
     sm.slot_refused(s(10), &request, Refusal::NotKnown);
     assert_eq!(requests(&sm.check(s(10))), []);
@@ -204,9 +181,7 @@ fn a_request_of_unknown_outcome_keeps_the_slot_out_until_a_later_report() {
 
 #[test]
 fn reports_reconcile_but_do_not_contradict_a_fresh_answer() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 1));
-    sm.require(JOB, master(1), any_slots(1));
+    let mut sm = with_job(1, 1);
     let request = requests(&sm.check(s(1))).remove(0);
     sm.report(s(5), InstanceId(11), report(1, 1, &[]));
     assert_eq!(requests(&sm.check(s(5))), [], "under way");
@@ -241,13 +216,9 @@ fn a_superseded_job_master_declares_nothing() {
 
 /// The jobs that are asked to yield, and the number of slots each.
 fn asked(commands: &[Command]) -> Vec<(JobId, u32)> {
-    let of = |command: &Command| match command {
-        Command::AskToGiveWay { job_id, slots, .. } => {
-            Some((*job_id, slots.iter().map(|need| need.slots).sum()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(of).collect()
+    picked!(commands, Command::AskToGiveWay { job_id, slots, .. } => {
+        (*job_id, slots.iter().map(|need| need.slots).sum())
+    })
 }
 
 /// Workers of four slots, each of them held by the job of its number: so they registered at a new
@@ -264,14 +235,17 @@ fn parts_of(sm: &mut SlotManager, jobs: u32) {
     }
 }
 
-/// Three jobs hold four slots each and need these.
-fn three_jobs(needs: [u32; 3]) -> SlotManager {
-    let mut sm = passive();
-    parts_of(&mut sm, 3);
+/// Jobs that hold four slots each and need these.
+fn parted(mut sm: SlotManager, needs: &[u32]) -> SlotManager {
+    parts_of(&mut sm, needs.len() as u32);
     for (n, slots) in (1..).zip(needs) {
-        sm.require(JobId(n), master(1), any_slots(slots));
+        sm.require(JobId(n), master(1), any_slots(*slots));
     }
     sm
+}
+
+fn three_jobs(needs: [u32; 3]) -> SlotManager {
+    parted(passive(), &needs)
 }
 
 /// Makes the job free that number of its slots.
@@ -318,9 +292,7 @@ fn who_gives_nothing_can_not_and_another_one_is_asked_until_that_may_have_change
 
 #[test]
 fn a_small_job_takes_from_a_large_one_what_it_needs_only() {
-    let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 4));
-    sm.require(JOB, master(1), any_slots(5));
+    let mut sm = with_job(4, 5);
     assert_eq!(granted(&mut sm, s(1)), BTreeMap::from([(JOB, 4)]));
     sm.require(OTHER, master(1), any_slots(2));
     sm.check(s(2));
@@ -366,11 +338,7 @@ fn after_the_start_up_period_only_who_needs_more_than_there_is_is_told() {
 
 #[test]
 fn who_is_about_to_get_slots_from_others_is_not_told_that_there_are_none() {
-    let mut sm = active(None, 0);
-    parts_of(&mut sm, 2);
-    for n in [1, 2] {
-        sm.require(JobId(n), master(1), any_slots(6));
-    }
+    let mut sm = parted(active(None, 0), &[6, 6]);
     sm.check(s(1));
     // Nobody has looked at it for longer than a request may take.
     let commands = sm.check(s(400));
@@ -408,11 +376,7 @@ fn slots_on_blocked_nodes_are_not_asked_for() {
 
 #[test]
 fn where_workers_can_be_asked_for_they_are_before_others_have_to_give_way() {
-    let mut sm = active(None, 0);
-    parts_of(&mut sm, 2);
-    for n in [1, 2] {
-        sm.require(JobId(n), master(1), any_slots(6));
-    }
+    let mut sm = parted(active(None, 0), &[6, 6]);
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
     assert_eq!(asked(&sm.check(s(10))), []);
     assert_eq!(asked(&sm.check(s(20))), [(JobId(2), 2)], "they do not come");

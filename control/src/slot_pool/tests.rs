@@ -1,7 +1,8 @@
 use super::*;
 use crate::execution_graph::ExecutionGraph;
-use crate::testing::{graph, vertex};
+use crate::testing::{tm_name, worker};
 use model::MemorySize;
+use model::testing::{graph, vertex};
 use proptest::prelude::*;
 
 fn plan(groups: &[(u32, u64)]) -> SlotPlan {
@@ -22,14 +23,6 @@ fn profile(task: u64) -> ResourceProfile {
     ResourceProfile { task: MemorySize(task), ..ResourceProfile::default() }
 }
 
-fn worker(n: u32, instance: u128) -> Worker {
-    Worker {
-        resource_id: ResourceId::new(format!("tm{n}")),
-        instance_id: InstanceId(instance),
-        host: "h".into(),
-    }
-}
-
 fn offer(allocation: u128, task: u64) -> SlotOffer {
     SlotOffer { allocation_id: AllocationId(allocation), index: 0, profile: profile(task) }
 }
@@ -48,7 +41,7 @@ impl Fixture {
     }
     fn offer(&mut self, offers: &[SlotOffer]) -> Accepted {
         let host = Arc::from("host:1");
-        self.pool.offer(&self.plan, &ResourceId::new("tm1"), InstanceId(1), offers, &host).unwrap()
+        self.pool.offer(&self.plan, &tm_name(1), InstanceId(1), offers, &host).unwrap()
     }
 }
 
@@ -67,8 +60,7 @@ fn only_what_is_needed_is_accepted_and_offers_may_be_repeated() {
 fn an_offer_from_another_incarnation_is_refused() {
     let mut f = Fixture::new(&[(2, 0)]);
     let host = Arc::from("host:1");
-    let answer =
-        f.pool.offer(&f.plan, &ResourceId::new("tm1"), InstanceId(2), &[offer(1, 5)], &host);
+    let answer = f.pool.offer(&f.plan, &tm_name(1), InstanceId(2), &[offer(1, 5)], &host);
     assert_eq!(answer, None);
 }
 
@@ -112,7 +104,7 @@ fn a_slot_in_use_does_not_move() {
 fn a_slot_that_two_reports_do_not_list_is_given_up() {
     let mut f = Fixture::new(&[(2, 0)]);
     f.offer(&[offer(1, 5), offer(2, 5)]);
-    let tm = ResourceId::new("tm1");
+    let tm = tm_name(1);
     let listed = BTreeSet::from([AllocationId(2)]);
     assert_eq!(f.pool.reconcile(&tm, &listed, 2), []);
     assert_eq!(f.pool.reconcile(&tm, &listed, 2), [AllocationId(1)]);
@@ -123,10 +115,7 @@ fn the_same_slot_with_another_host_is_kept_and_told() {
     let mut f = Fixture::new(&[(1, 0)]);
     f.offer(&[offer(1, 5)]);
     let host = Arc::from("host:2");
-    let answer = f
-        .pool
-        .offer(&f.plan, &ResourceId::new("tm1"), InstanceId(1), &[offer(1, 5)], &host)
-        .unwrap();
+    let answer = f.pool.offer(&f.plan, &tm_name(1), InstanceId(1), &[offer(1, 5)], &host).unwrap();
     assert_eq!(answer.moved, [SharedSlot(0)]);
     assert_eq!(f.pool.placement(SharedSlot(0)).unwrap().data_address, host);
 }
@@ -165,11 +154,11 @@ proptest! {
                 Step::Register(w, i) => { pool.register(&plan, worker(w, i)); }
                 Step::Offer(w, i, offers) => {
                     let offers: Vec<_> = offers.into_iter().map(|(a, t)| offer(a, t)).collect();
-                    let name = ResourceId::new(format!("tm{w}"));
+                    let name = tm_name(w);
                     pool.offer(&plan, &name, InstanceId(i), &offers, &host);
                 }
                 Step::LoseWorker(w, i) => {
-                    pool.release_worker(&plan, &ResourceId::new(format!("tm{w}")), InstanceId(i));
+                    pool.release_worker(&plan, &tm_name(w), InstanceId(i));
                 }
                 Step::LoseSlot(a) => { pool.release_slot(&plan, AllocationId(a)); }
                 Step::Use(slot) => pool.set_in_use(SharedSlot(slot), true),
@@ -197,7 +186,7 @@ proptest! {
 fn what_served_a_finished_slot_serves_a_missing_one_or_nothing() {
     let mut f = Fixture::new(&[(3, 0)]);
     f.offer(&[offer(1, 5), offer(2, 5)]);
-    let worker = f.pool.worker(&ResourceId::new("tm1"), InstanceId(1)).unwrap().clone();
+    let worker = f.pool.worker(&tm_name(1), InstanceId(1)).unwrap().clone();
     let retired = f.pool.retire(&f.plan, SharedSlot(0), true);
     assert_eq!(retired, Retired::Serves(SharedSlot(2)));
     assert!(f.pool.is_complete() && !f.pool.is_served(SharedSlot(0)));

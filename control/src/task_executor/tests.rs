@@ -1,9 +1,9 @@
 use super::*;
 use crate::slot_table::AllocateError;
+use crate::testing::{ms, picked, session};
 use ExecutionState::{Canceled, Failed, Running};
-use model::job::TaskIo;
-use model::{Epoch, ExecutionState, JobVertexId, LeaderSession};
-use model::{FailureCause, JobMasterId};
+use model::testing::state_of;
+use model::{ExecutionState, FailureCause, JobMasterId, JobVertexId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -11,12 +11,6 @@ const JOB: JobId = JobId(1);
 const A: AllocationId = AllocationId(10);
 const B: AllocationId = AllocationId(11);
 
-fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-fn session(n: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process: n }, nonce: n }
-}
 fn rm(n: u64) -> ResourceManagerId {
     ResourceManagerId(session(n))
 }
@@ -27,13 +21,7 @@ fn attempt(n: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: n, attempt: 0 }
 }
 fn state(n: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate {
-        attempt: attempt(n),
-        state,
-        cause: None,
-        io: TaskIo::default(),
-        metrics: Default::default(),
-    }
+    state_of(attempt(n), state)
 }
 fn settings() -> Settings {
     Settings {
@@ -76,10 +64,15 @@ impl Te {
         te.step(Event::RegistrationAccepted { by: rm(1), instance: InstanceId(1) });
         te
     }
-    /// Slot A of the job, its host up, its JobMaster connected, the slot accepted.
-    fn serving() -> Self {
+    /// Slot A is the job's, and its host is being launched.
+    fn allocated() -> Self {
         let mut te = Self::registered();
         te.core.request_slot(te.now, &request(0, A)).unwrap();
+        te
+    }
+    /// Slot A of the job, its host up, its JobMaster connected, the slot accepted.
+    fn serving() -> Self {
+        let mut te = Te::allocated();
         te.step(Event::HostUp { job: JOB, launch: 1 });
         te.step(gained(1));
         te.step(Event::OffersAnswered { job: JOB, connection: 1, accepted: vec![A] });
@@ -115,12 +108,11 @@ fn reason(commands: &[Command]) -> String {
         other => panic!("{other:?}"),
     }
 }
+fn slot_available() -> Command {
+    Command::NotifySlotAvailable { id: rm(1), instance: InstanceId(1), index: 0, allocation: A }
+}
 fn launches(commands: &[Command]) -> Vec<u64> {
-    let launch = |c: &Command| match c {
-        Command::LaunchHost { launch, .. } => Some(*launch),
-        _ => None,
-    };
-    commands.iter().filter_map(launch).collect()
+    picked!(commands, Command::LaunchHost { launch, .. } => *launch)
 }
 
 #[test]
@@ -204,8 +196,7 @@ fn the_first_slot_of_a_job_launches_its_host_and_watches_its_leader() {
 #[test]
 fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed() {
     for host_first in [true, false] {
-        let mut te = Te::registered();
-        te.core.request_slot(te.now, &request(0, A)).unwrap();
+        let mut te = Te::allocated();
         te.core.request_slot(te.now, &request(1, B)).unwrap();
         let mut events = vec![Event::HostUp { job: JOB, launch: 1 }, gained(1)];
         if !host_first {
@@ -225,13 +216,7 @@ fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed(
         assert_eq!((to.id, to.instance), (jm(1), InstanceId(1)));
         let answered =
             te.step(Event::OffersAnswered { job: JOB, connection: to.number, accepted: vec![B] });
-        let notify = Command::NotifySlotAvailable {
-            id: rm(1),
-            instance: InstanceId(1),
-            index: 0,
-            allocation: A,
-        };
-        assert!(answered.contains(&notify), "{answered:?}");
+        assert!(answered.contains(&slot_available()), "{answered:?}");
         assert_eq!(te.phase(A), None);
         assert_eq!(te.phase(B), Some(Phase::Active));
         assert_eq!(te.core.job_report(JOB).0, [B]);
@@ -240,8 +225,7 @@ fn slots_are_offered_when_host_and_job_master_are_there_and_rejected_ones_freed(
 
 #[test]
 fn a_failed_offer_is_repeated_and_an_answer_of_an_earlier_connection_is_not_believed() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(Event::HostUp { job: JOB, launch: 1 });
     te.step(gained(1));
     te.step(Event::OffersFailed { job: JOB, connection: 1 });
@@ -269,8 +253,7 @@ fn deployments_are_checked_three_ways() {
 
 #[test]
 fn a_task_may_come_before_the_answer_to_the_offer() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(gained(1));
     let early = te.core.deploy(te.now, JOB, jm(1), &[(attempt(0), A)]);
     assert_eq!(early, Err(JobMasterRefusal::HostNotUp));
@@ -321,13 +304,7 @@ fn a_slot_given_back_is_free_only_when_its_tasks_have_ended() {
     assert_eq!(te.phase(A), Some(Phase::Releasing));
     assert!(te.core.request_slot(te.now, &request(0, B)).is_err());
     let commands = te.step(Event::TaskStates { job: JOB, updates: vec![state(0, Canceled)] });
-    let notify = Command::NotifySlotAvailable {
-        id: rm(1),
-        instance: InstanceId(1),
-        index: 0,
-        allocation: A,
-    };
-    assert!(commands.contains(&notify));
+    assert!(commands.contains(&slot_available()));
     assert!(commands.contains(&Command::EndHost { job: JOB, launch: 1, at_once: false }));
     assert!(!commands.contains(&Command::ForgetJob { job: JOB }), "its end is not reported yet");
     let commands = te.taken();
@@ -380,8 +357,7 @@ fn a_new_slot_after_the_hosts_death_launches_another() {
 
 #[test]
 fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     let cause = FailureCause::fatal("NotAProgram", "not a Flott program");
     te.step(Event::HostLost { job: JOB, launch: 1, cause: cause.clone() });
     let commands = te.step(gained(1));
@@ -395,8 +371,7 @@ fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
 
 #[test]
 fn a_job_that_is_lost_with_its_job_master_is_not_connected_to_the_next() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     let cause = FailureCause::recoverable("ProgramHostLost", "exit code 101");
     te.step(Event::HostLost { job: JOB, launch: 1, cause });
     te.step(gained(1));
@@ -411,8 +386,7 @@ fn a_job_that_is_lost_with_its_job_master_is_not_connected_to_the_next() {
 
 #[test]
 fn a_slot_that_no_job_master_takes_is_freed() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     assert_eq!(te.after(60_000), [], "its host is still being launched");
     te.step(Event::HostUp { job: JOB, launch: 1 });
     assert_eq!(te.after(9_999), []);
@@ -484,8 +458,7 @@ fn a_silent_job_master_without_tasks_costs_nothing() {
 
 #[test]
 fn a_job_master_that_refuses_gets_no_slots() {
-    let mut te = Te::registered();
-    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let mut te = Te::allocated();
     te.step(Event::HostUp { job: JOB, launch: 1 });
     let commands = te.step(Event::JobMasterRefused { job: JOB, reason: "blocked".into() });
     assert!(commands.contains(&Command::EndHost { job: JOB, launch: 1, at_once: true }));
@@ -549,14 +522,7 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     let request =
         (1u64..3, 0u32..2, job(), allocation()).prop_map(|(by, index, job, allocation)| {
-            SlotRequest {
-                by: rm(by),
-                index,
-                job,
-                allocation,
-                need: ResourceProfile::unknown(),
-                program: None,
-            }
+            SlotRequest { by: rm(by), job, ..request(index, allocation) }
         });
     prop_oneof![
         6 => core.prop_map(Op::Core),

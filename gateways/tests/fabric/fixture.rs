@@ -2,11 +2,14 @@
 
 use actix::prelude::*;
 use gateways::{
-    Answer, Ask, Caller, EndpointAddress, Never, Principal, Registration, Remote, RpcOptions,
-    RpcService, TraceContext, gateway,
+    Answer, Ask, CallError, Caller, EndpointAddress, FabricError, Never, Principal, Registration,
+    Remote, RpcOptions, RpcService, TraceContext, gateway,
 };
 use model::{ClusterId, Epoch, Fence, LeaderSession, ProcessSession};
-use platform::{Platform, PortSpec, Secret, inproc::InProcessNetwork};
+use platform::{
+    BoxStream, Credentials, Identity, Introduction, Platform, PortSpec, Secret, handshake,
+    inproc::InProcessNetwork,
+};
 use serde::{Deserialize, Serialize};
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -73,43 +76,30 @@ impl Actor for TestActor {
     type Context = Context<Self>;
 }
 
-impl Handler<Ask<Echo>> for TestActor {
-    type Result = Answer<Echo>;
-    fn handle(&mut self, ask: Ask<Echo>, _: &mut Context<Self>) -> Answer<Echo> {
-        Ok(ask.body.bytes.into())
-    }
+/// Makes the handlers of calls that are answered in the actor's turn.
+macro_rules! answers {
+    ($($call:ident: |$actor:pat_param, $ask:pat_param| $answer:expr;)+) => {$(
+        impl Handler<Ask<$call>> for TestActor {
+            type Result = Answer<$call>;
+            fn handle(&mut self, ask: Ask<$call>, _: &mut Context<Self>) -> Answer<$call> {
+                let ($actor, $ask) = (self, ask);
+                $answer
+            }
+        }
+    )+};
 }
-impl Handler<Ask<WhichTrace>> for TestActor {
-    type Result = Answer<WhichTrace>;
-    fn handle(&mut self, ask: Ask<WhichTrace>, _: &mut Context<Self>) -> Answer<WhichTrace> {
-        Ok(ask.caller.trace)
-    }
+answers! {
+    Echo: |_, ask| Ok(ask.body.bytes.into());
+    WhichTrace: |_, ask| Ok(ask.caller.trace);
+    WhoAmI: |_, ask| Ok(ask.caller.principal);
+    Count: |actor, _| {
+        actor.count += 1;
+        Ok(actor.count - 1)
+    };
+    Refuse: |_, ask| Err(Refusal { why: ask.body.why });
+    Panic: |_, _| panic!("on purpose");
 }
-impl Handler<Ask<WhoAmI>> for TestActor {
-    type Result = Answer<WhoAmI>;
-    fn handle(&mut self, ask: Ask<WhoAmI>, _: &mut Context<Self>) -> Answer<WhoAmI> {
-        Ok(ask.caller.principal)
-    }
-}
-impl Handler<Ask<Count>> for TestActor {
-    type Result = Answer<Count>;
-    fn handle(&mut self, _: Ask<Count>, _: &mut Context<Self>) -> Answer<Count> {
-        self.count += 1;
-        Ok(self.count - 1)
-    }
-}
-impl Handler<Ask<Refuse>> for TestActor {
-    type Result = Answer<Refuse>;
-    fn handle(&mut self, ask: Ask<Refuse>, _: &mut Context<Self>) -> Answer<Refuse> {
-        Err(Refusal { why: ask.body.why })
-    }
-}
-impl Handler<Ask<Panic>> for TestActor {
-    type Result = Answer<Panic>;
-    fn handle(&mut self, _: Ask<Panic>, _: &mut Context<Self>) -> Answer<Panic> {
-        panic!("on purpose")
-    }
-}
+
 impl Handler<Ask<PanicLater>> for TestActor {
     type Result = ResponseFuture<Answer<PanicLater>>;
     fn handle(&mut self, ask: Ask<PanicLater>, _: &mut Context<Self>) -> Self::Result {
@@ -166,6 +156,11 @@ pub fn simulated<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
     });
 }
 
+/// Runs a test of a simulated [`Pair`].
+pub fn with_pair(test: impl AsyncFnOnce(Pair)) {
+    simulated(|world| async move { test(world.pair().await).await });
+}
+
 /// Runs a test on the machine's own clock, for real sockets.
 pub fn real<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -183,6 +178,27 @@ pub struct World {
 pub fn secret() -> Secret {
     Secret::new(*b"the secret of the test cluster..")
 }
+
+pub fn credentials() -> Credentials {
+    Credentials { cluster: ClusterId::new("test"), identity: Identity::Cluster, secret: secret() }
+}
+
+/// Proves to the other side of a connection to be a process of the cluster, one at which nothing is served.
+pub async fn introduce(stream: &mut BoxStream, incarnation: u128) {
+    let me = Introduction { node: String::new(), incarnation };
+    let plain = handshake::Channel::Plain;
+    handshake::connect(stream, &credentials(), &me, [1; 32], plain).await.unwrap();
+}
+
+/// Checks that a call failed in the fabric in this way, and returns the failure.
+macro_rules! fabric_error {
+    ($answer:expr, $error:pat) => {{
+        let error = $answer.unwrap_err().fabric().unwrap().clone();
+        assert!(matches!(error, $error), "{error}");
+        error
+    }};
+}
+pub(crate) use fabric_error;
 
 pub fn options(host: &str) -> RpcOptions {
     let cluster = ClusterId::new("test");
@@ -232,4 +248,42 @@ impl Pair {
 
 pub fn address(text: &str) -> EndpointAddress {
     text.parse().unwrap()
+}
+
+/// Calls from sessions before and after the endpoint's.
+pub async fn check_fences(pair: &Pair) {
+    for theirs in [0, 2] {
+        let address = pair.server.address_of("test");
+        let remote = pair.client.gateway::<TestGateway>(&address, session(theirs));
+        let fenced = remote.ask(Count {}).await.unwrap_err();
+        let expected = FabricError::Fenced { yours: session(theirs).0, current: session(1).0 };
+        assert_eq!(fenced, CallError::Fabric(expected));
+    }
+    assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "a fenced call changed nothing");
+}
+
+/// A call whose handler takes longer than the second that it has, of which the handler gets at least this time.
+pub async fn check_slow_handler(pair: &Pair, at_least: Duration) {
+    let slow = pair.remote.ask_within(Sleep { ms: 5_000 }, Duration::from_secs(1)).await;
+    let slow = slow.unwrap_err();
+    let Some(FabricError::DeadlineExceeded { queued, running, handler }) = slow.fabric() else {
+        panic!("{slow}");
+    };
+    assert!(*queued < Duration::from_millis(50) && *running >= at_least, "{slow}");
+    assert_eq!(handler, "test (test.Sleep)");
+    assert!(slow.fabric().unwrap().may_have_run());
+}
+
+/// A call whose actor is blocked for longer than the second that it has, of which it waits at least this time.
+pub async fn check_wedged_actor(pair: &Pair, at_least: Duration) {
+    pair.remote.tell(Block { ms: 5_000 });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let wedged = pair.remote.ask_within(Count {}, Duration::from_secs(1)).await.unwrap_err();
+    let Some(FabricError::DeadlineExceeded { queued, running, .. }) = wedged.fabric() else {
+        panic!("{wedged}");
+    };
+    assert!(*queued >= at_least && running.is_zero(), "{wedged}");
+    assert!(!wedged.fabric().unwrap().may_have_run());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "an expired call in the mailbox is not run");
 }

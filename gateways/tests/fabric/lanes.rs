@@ -97,9 +97,7 @@ fn calls_that_wait_for_a_stalled_lane_end_at_their_deadline_and_are_not_run() {
         begun.await.unwrap();
         let asks = (0..50).map(|_| remote.ask_within(Count {}, Duration::from_millis(200)));
         for answer in join_all(asks).await {
-            let error = answer.unwrap_err();
-            let exceeded = matches!(error.fabric(), Some(FabricError::DeadlineExceeded { .. }));
-            assert!(exceeded, "{error}");
+            fabric_error!(answer, FabricError::DeadlineExceeded { .. });
         }
         drop(go_on);
         assert_eq!(remote.ask(Count {}).await, Ok(1), "none of them was run");

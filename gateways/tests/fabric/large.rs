@@ -2,11 +2,11 @@
 
 use crate::fixture::*;
 use gateways::{
-    Call, CallError, FabricError, RpcOptions, TraceContext,
+    Call, FabricError, RpcOptions, TraceContext,
     frame::{self, AskHeader, Decoded, Frame, Kind},
 };
-use model::{ClusterId, Fence};
-use platform::{BoxStream, Credentials, Identity, Introduction, Network, handshake};
+use model::Fence;
+use platform::{BoxStream, Network};
 use std::{path::PathBuf, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -78,9 +78,8 @@ fn a_disk_that_does_not_take_a_body_is_named_and_costs_only_that_call() {
         let client = world.service_with("c", nowhere("c")).await;
         let server = world.service("d").await;
         let pair = Pair::of(server, client);
-        let lost = pair.remote.ask(Echo { bytes: vec![0; 2 * MIB] }).await.unwrap_err();
-        assert!(matches!(lost.fabric(), Some(FabricError::NoRoom { .. })), "{lost}");
-        assert!(lost.fabric().unwrap().may_have_run());
+        let lost = pair.remote.ask(Echo { bytes: vec![0; 2 * MIB] }).await;
+        assert!(fabric_error!(lost, FabricError::NoRoom { .. }).may_have_run());
         assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "the connection goes on");
     });
 }
@@ -95,14 +94,7 @@ struct Peer {
 impl Peer {
     async fn connect(world: &World, incarnation: u128) -> Self {
         let mut stream = world.net.connect("a", 6123).await.unwrap();
-        let mine = Credentials {
-            cluster: ClusterId::new("test"),
-            identity: Identity::Cluster,
-            secret: secret(),
-        };
-        let me = Introduction { node: String::new(), incarnation };
-        let plain = handshake::Channel::Plain;
-        handshake::connect(&mut stream, &mine, &me, [1; 32], plain).await.unwrap();
+        introduce(&mut stream, incarnation).await;
         Self { stream, read: Vec::new() }
     }
 
@@ -212,13 +204,11 @@ fn bodies_whose_peers_stop_half_way_give_their_room_back() {
         stays.begin(66, u64::MAX).await;
         let (id, refused) = stays.fault().await.unwrap();
         assert!(id == 66 && matches!(refused, FabricError::Overloaded { .. }), "{id}: {refused}");
-        let full = large().await.unwrap_err();
-        assert!(matches!(full, CallError::Fabric(FabricError::Overloaded { .. })), "{full}");
-        assert!(!full.fabric().unwrap().may_have_run());
+        let full = fabric_error!(large().await, FabricError::Overloaded { .. });
+        assert!(!full.may_have_run());
         // The answer to a call of this side finds no room either, after the call has run.
-        let lost = back.ask(Echo { bytes: body(2, 1) }).await.unwrap_err();
-        assert!(matches!(lost.fabric(), Some(FabricError::Overloaded { .. })), "{lost}");
-        assert!(lost.fabric().unwrap().may_have_run());
+        let lost = back.ask(Echo { bytes: body(2, 1) }).await;
+        assert!(fabric_error!(lost, FabricError::Overloaded { .. }).may_have_run());
         let mut late = Vec::new();
         for _ in 1..66 {
             let (id, error) = stays.fault().await.unwrap();

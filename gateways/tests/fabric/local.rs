@@ -29,52 +29,23 @@ both_ways!(a_call_is_answered_with_its_reply_or_its_error, |pair| {
     assert_eq!(pair.remote.ask(WhoAmI {}).await, Ok(Principal::Local));
 });
 
-both_ways!(stale_and_future_callers_are_fenced, |pair| {
-    for theirs in [0, 2] {
-        let address = pair.server.address_of("test");
-        let remote = pair.client.gateway::<TestGateway>(&address, session(theirs));
-        let fenced = remote.ask(Count {}).await.unwrap_err();
-        let expected = FabricError::Fenced { yours: session(theirs).0, current: session(1).0 };
-        assert_eq!(fenced, CallError::Fabric(expected));
-    }
-    assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "a fenced call changed nothing");
-});
+both_ways!(stale_and_future_callers_are_fenced, |pair| check_fences(&pair).await);
 
 both_ways!(a_panicking_handler_is_answered_and_its_endpoint_is_gone, |pair| {
-    let panicked = pair.remote.ask(Panic {}).await.unwrap_err();
-    let error = panicked.fabric().unwrap().clone();
-    assert!(matches!(error, FabricError::HandlerPanicked { .. }), "{error}");
-    assert!(error.may_have_run());
+    let panicked = pair.remote.ask(Panic {}).await;
+    assert!(fabric_error!(panicked, FabricError::HandlerPanicked { .. }).may_have_run());
     pair.registration.died().await;
-    let later = pair.remote.ask(Count {}).await.unwrap_err();
-    assert!(matches!(later.fabric(), Some(FabricError::NoSuchEndpoint { .. })), "{later}");
+    fabric_error!(pair.remote.ask(Count {}).await, FabricError::NoSuchEndpoint { .. });
 });
 
 both_ways!(a_panic_in_a_handlers_future_is_answered_and_its_endpoint_lives, |pair| {
-    let panicked = pair.remote.ask(PanicLater {}).await.unwrap_err();
-    assert!(matches!(panicked.fabric(), Some(FabricError::HandlerPanicked { .. })), "{panicked}");
+    fabric_error!(pair.remote.ask(PanicLater {}).await, FabricError::HandlerPanicked { .. });
     assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
 });
 
 both_ways!(a_slow_handler_and_a_wedged_actor_tell_queue_and_handler_apart, |pair| {
-    let slow = pair.remote.ask_within(Sleep { ms: 5_000 }, Duration::from_secs(1)).await;
-    let slow = slow.unwrap_err();
-    let Some(FabricError::DeadlineExceeded { queued, running, handler }) = slow.fabric() else {
-        panic!("{slow}");
-    };
-    assert!(*queued < Duration::from_millis(50) && *running >= Duration::from_secs(1), "{slow}");
-    assert_eq!(handler, "test (test.Sleep)");
-
-    pair.remote.tell(Block { ms: 5_000 });
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let wedged = pair.remote.ask_within(Count {}, Duration::from_secs(1)).await.unwrap_err();
-    let Some(FabricError::DeadlineExceeded { queued, running, .. }) = wedged.fabric() else {
-        panic!("{wedged}");
-    };
-    assert!(*queued >= Duration::from_secs(1) && running.is_zero(), "{wedged}");
-    assert!(!wedged.fabric().unwrap().may_have_run());
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "an expired call in the mailbox is not run");
+    check_slow_handler(&pair, Duration::from_secs(1)).await;
+    check_wedged_actor(&pair, Duration::from_secs(1)).await;
 });
 
 #[test]
@@ -125,8 +96,7 @@ fn a_registration_serves_until_dropped_or_replaced() {
             "the older one's end takes nothing away"
         );
         drop(newer);
-        let gone = pair.remote.ask(Count {}).await.unwrap_err();
-        assert!(matches!(gone.fabric(), Some(FabricError::NoSuchEndpoint { .. })));
+        fabric_error!(pair.remote.ask(Count {}).await, FabricError::NoSuchEndpoint { .. });
     });
 }
 

@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 #[test]
 fn a_remote_call_looks_like_a_local_one() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let bytes = pair.remote.ask(Echo { bytes: vec![7; 1000] }).await.unwrap();
         assert_eq!(bytes.as_ref(), [7; 1000]);
         let refused = pair.remote.ask(Refuse { why: "no".into() }).await;
@@ -24,8 +23,7 @@ fn a_remote_call_looks_like_a_local_one() {
 fn calls_carry_the_trace_of_their_gateway_or_else_the_current_one() {
     const ONE: TraceContext = TraceContext { trace: 1, span: 10 };
     const TWO: TraceContext = TraceContext { trace: 2, span: 20 };
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let own = pair.server.gateway(&pair.server.address_of("test"), session(1));
         for remote in [pair.remote, own] {
             let asked = |remote: &Remote<TestGateway>| {
@@ -54,8 +52,7 @@ fn calls_carry_the_trace_of_their_gateway_or_else_the_current_one() {
 
 #[test]
 fn calls_told_or_asked_at_once_arrive_in_order_over_one_connection() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let answers = join_all((0..2_000).map(|_| pair.remote.ask(Count {}))).await;
         let counts: Vec<u64> = answers.into_iter().map(Result::unwrap).collect();
         assert_eq!(counts, (0..2_000).collect::<Vec<_>>());
@@ -69,8 +66,7 @@ fn calls_told_or_asked_at_once_arrive_in_order_over_one_connection() {
 
 #[test]
 fn both_ends_call_over_the_connection_that_one_made() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         pair.remote.ask(Count {}).await.unwrap();
         let _served = serve(&pair.client);
         let back = pair.server.gateway::<TestGateway>(&pair.client.address_of("test"), session(1));
@@ -81,38 +77,25 @@ fn both_ends_call_over_the_connection_that_one_made() {
 
 #[test]
 fn stale_and_future_callers_are_fenced_remotely() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
-        for theirs in [0, 2] {
-            let address = pair.server.address_of("test");
-            let remote = pair.client.gateway::<TestGateway>(&address, session(theirs));
-            let fenced = remote.ask(Count {}).await.unwrap_err();
-            let expected = FabricError::Fenced { yours: session(theirs).0, current: session(1).0 };
-            assert_eq!(fenced, CallError::Fabric(expected));
-        }
-        assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "a fenced call changed nothing");
-    });
+    with_pair(async |pair| check_fences(&pair).await);
 }
 
 #[test]
 fn a_panicking_handler_is_answered_remotely_and_its_endpoint_is_gone() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         // Queued behind the one that panics: answered too, never swallowed.
         let panics = pair.remote.ask(Panic {});
         let behind = pair.remote.ask(Count {});
         let (panicked, behind) = futures::join!(panics, behind);
-        let panicked = panicked.unwrap_err();
-        assert!(matches!(panicked.fabric(), Some(FabricError::HandlerPanicked { .. })));
+        fabric_error!(panicked, FabricError::HandlerPanicked { .. });
         assert!(behind.is_err());
-        let later = pair.remote.ask(Count {}).await.unwrap_err();
-        assert!(matches!(later.fabric(), Some(FabricError::NoSuchEndpoint { .. })), "{later}");
+        fabric_error!(pair.remote.ask(Count {}).await, FabricError::NoSuchEndpoint { .. });
         pair.registration.died().await;
         let panicked = {
             let _again = serve(&pair.server);
-            pair.remote.ask(PanicLater {}).await.unwrap_err()
+            pair.remote.ask(PanicLater {}).await
         };
-        assert!(matches!(panicked.fabric(), Some(FabricError::HandlerPanicked { .. })));
+        fabric_error!(panicked, FabricError::HandlerPanicked { .. });
     });
 }
 
@@ -160,8 +143,8 @@ fn calls_that_cannot_be_decoded_do_not_fill_the_mailbox() {
         let address = pair.server.address_of("test");
         let other: Remote<otherwise::OtherGateway> = pair.client.gateway(&address, session(1));
         for _ in 0..10 {
-            let error = other.ask(otherwise::Sleep { ms: "long".into() }).await.unwrap_err();
-            assert!(matches!(error.fabric(), Some(FabricError::Malformed { .. })), "{error}");
+            let answer = other.ask(otherwise::Sleep { ms: "long".into() }).await;
+            fabric_error!(answer, FabricError::Malformed { .. });
         }
         assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
     });
@@ -169,33 +152,12 @@ fn calls_that_cannot_be_decoded_do_not_fill_the_mailbox() {
 
 #[test]
 fn a_slow_handler_is_measured_by_the_callee() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
-        let slow = pair.remote.ask_within(Sleep { ms: 5_000 }, Duration::from_secs(1)).await;
-        let slow = slow.unwrap_err();
-        let Some(FabricError::DeadlineExceeded { queued, running, handler }) = slow.fabric() else {
-            panic!("{slow}");
-        };
-        assert!(*queued < Duration::from_millis(50) && *running >= Duration::from_millis(990));
-        assert_eq!(handler, "test (test.Sleep)");
-        assert!(slow.fabric().unwrap().may_have_run());
-    });
+    with_pair(async |pair| check_slow_handler(&pair, Duration::from_millis(990)).await);
 }
 
 #[test]
 fn a_wedged_actor_is_measured_by_the_callee_and_does_not_run_what_expired() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
-        pair.remote.tell(Block { ms: 5_000 });
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let wedged = pair.remote.ask_within(Count {}, Duration::from_secs(1)).await.unwrap_err();
-        let Some(FabricError::DeadlineExceeded { queued, running, .. }) = wedged.fabric() else {
-            panic!("{wedged}");
-        };
-        assert!(*queued >= Duration::from_millis(990) && running.is_zero(), "{wedged}");
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
-    });
+    with_pair(async |pair| check_wedged_actor(&pair, Duration::from_millis(990)).await);
 }
 
 #[test]
@@ -210,15 +172,13 @@ fn an_ask_that_was_dropped_frees_its_slot() {
         }
         let two = futures::join!(pair.remote.ask(Sleep { ms: 1 }), pair.remote.ask(Count {}));
         assert!(two.0.is_ok());
-        let refused = two.1.unwrap_err();
-        assert!(matches!(refused.fabric(), Some(FabricError::Overloaded { .. })), "{refused}");
+        fabric_error!(two.1, FabricError::Overloaded { .. });
     });
 }
 
 #[test]
 fn a_call_to_nobody_names_what_is_missing() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let nobody = pair.client.gateway::<TestGateway>(&address("flott://a:6123/x"), session(1));
         let error = nobody.ask(Count {}).await.unwrap_err();
         assert_eq!(error.to_string(), "there is no endpoint x at a:6123");
@@ -234,8 +194,7 @@ fn a_call_to_nobody_names_what_is_missing() {
 
 #[test]
 fn a_200_mib_payload_crosses_both_ways_and_a_beat_overtakes_it() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let bytes: Vec<u8> = (0..200_u32 << 20).map(|i| (i >> 3) as u8).collect();
         let within = Duration::from_secs(600);
         let large = pair.remote.ask_within(Echo { bytes: bytes.clone() }, within);
@@ -253,8 +212,7 @@ fn a_200_mib_payload_crosses_both_ways_and_a_beat_overtakes_it() {
 
 #[test]
 fn a_shutdown_answers_what_is_in_flight_and_takes_no_more() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let in_flight = pair.remote.ask(Sleep { ms: 500 });
         let server = pair.server.clone();
         let shutdown = async {
@@ -270,18 +228,14 @@ fn a_shutdown_answers_what_is_in_flight_and_takes_no_more() {
         assert_eq!(in_flight, Ok(()));
         assert!(began.elapsed() < Duration::from_secs(2), "it waited no longer than needed");
         assert_eq!(late, Err(CallError::Fabric(FabricError::ShuttingDown)));
-        let after = pair.remote.ask(Count {}).await.unwrap_err();
-        assert!(matches!(
-            after.fabric(),
-            Some(FabricError::Unreachable { executed: Executed::No, .. })
-        ));
+        let after = pair.remote.ask(Count {}).await;
+        fabric_error!(after, FabricError::Unreachable { executed: Executed::No, .. });
     });
 }
 
 #[test]
 fn a_shutdown_does_not_wait_longer_than_told() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let stuck = pair.remote.ask(Sleep { ms: 9_000 });
         let server = pair.server.clone();
         let shutdown = async {
@@ -292,11 +246,7 @@ fn a_shutdown_does_not_wait_longer_than_told() {
         };
         let (stuck, took) = futures::join!(stuck, shutdown);
         assert!(took <= Duration::from_millis(1_500), "{took:?}");
-        let stuck = stuck.unwrap_err();
-        assert!(matches!(
-            stuck.fabric(),
-            Some(FabricError::Unreachable { executed: Executed::Maybe, .. })
-        ));
+        fabric_error!(stuck, FabricError::Unreachable { executed: Executed::Maybe, .. });
     });
 }
 
@@ -315,8 +265,7 @@ fn two_services_without_ports_reach_each_other_on_one_platform() {
 
 #[test]
 fn one_actor_may_be_served_under_two_names() {
-    simulated(|world| async move {
-        let pair = world.pair().await;
+    with_pair(async |pair| {
         let endpoint = TestGateway::endpoint(TestActor::default().start());
         let _one = pair.server.serve("one", session(1), endpoint.clone());
         let _two = pair.server.serve("two", session(2), endpoint);
@@ -353,7 +302,6 @@ fn a_call_that_found_its_endpoint_before_it_was_withdrawn_is_not_let_in() {
             drop(registration);
         };
         let (late, ()) = tokio::join!(remote.ask(Count {}), withdraw);
-        let late = late.unwrap_err();
-        assert!(matches!(late.fabric(), Some(FabricError::NoSuchEndpoint { .. })), "{late}");
+        fabric_error!(late, FabricError::NoSuchEndpoint { .. });
     });
 }

@@ -5,17 +5,13 @@ use actix::Actor;
 use gateways::{Call, CallError, FabricError, Principal, RpcOptions, RpcService};
 use model::{ClusterId, JobId};
 use platform::{
-    Credentials, Identity, Introduction, Network, Secret,
+    Credentials, Identity, Network, Secret,
     handshake::{self, Greeting, Role},
 };
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const JOB: JobId = JobId(5);
-
-fn credentials(cluster: &str, identity: Identity, secret: Secret) -> Credentials {
-    Credentials { cluster: ClusterId::new(cluster), identity, secret }
-}
 
 /// Makes a call to `a` from a process with these credentials, and returns its result.
 async fn call_as(world: &World, credentials: Credentials) -> Result<u64, FabricError> {
@@ -33,7 +29,7 @@ async fn call_as(world: &World, credentials: Credentials) -> Result<u64, FabricE
 #[test]
 fn a_wrong_secret_is_forbidden() {
     simulated(|world| async move {
-        let wrong = credentials("test", Identity::Cluster, Secret::new([1; 32]));
+        let wrong = Credentials { secret: Secret::new([1; 32]), ..credentials() };
         let error = call_as(&world, wrong).await.unwrap_err();
         assert!(matches!(error, FabricError::Forbidden { .. }), "{error}");
         assert!(error.to_string().contains("secret"), "{error}");
@@ -43,7 +39,7 @@ fn a_wrong_secret_is_forbidden() {
 #[test]
 fn a_wrong_cluster_id_is_incompatible() {
     simulated(|world| async move {
-        let wrong = credentials("other", Identity::Cluster, secret());
+        let wrong = Credentials { cluster: ClusterId::new("other"), ..credentials() };
         let error = call_as(&world, wrong).await.unwrap_err();
         let expected = FabricError::Incompatible {
             theirs: "cluster test".to_owned(),
@@ -183,15 +179,11 @@ fn garbage_after_the_handshake_ends_that_connection_alone() {
     simulated(|world| async move {
         let pair = world.pair().await;
         pair.remote.ask(Count {}).await.unwrap();
-        let mine = credentials("test", Identity::Cluster, secret());
-        let me = Introduction { node: String::new(), incarnation: 4 };
         let endless = u32::MAX.to_be_bytes();
         let short: &[u8] = &[0, 0, 0, 3, 1, 1, 0];
         for garbage in [&[0xff; 1000][..], &endless, short, &[0, 0, 0, 2, 9, 9]] {
             let mut stream = world.net.connect("a", 6123).await.unwrap();
-            handshake::connect(&mut stream, &mine, &me, [3; 32], handshake::Channel::Plain)
-                .await
-                .unwrap();
+            introduce(&mut stream, 4).await;
             stream.write_all(garbage).await.unwrap();
             assert!(said(&mut stream).await.is_some());
         }
@@ -202,7 +194,8 @@ fn garbage_after_the_handshake_ends_that_connection_alone() {
 
 /// A client that is a program host of `job`.
 async fn host_of(world: &World, job: JobId) -> RpcService {
-    let credentials = credentials("test", Identity::Host(job), secret().for_job(job));
+    let (identity, secret) = (Identity::Host(job), secret().for_job(job));
+    let credentials = Credentials { identity, secret, ..credentials() };
     world.service_with("h", RpcOptions { credentials, ..options("h") }).await
 }
 
@@ -235,7 +228,6 @@ fn a_host_is_never_told_apart_by_fence_or_name_before_its_principal() {
         let _served = serve(&server);
         let host = host_of(&world, JOB).await;
         let remote = host.gateway::<TestGateway>(&server.address_of("test"), session(99));
-        let error = remote.ask(Count {}).await.unwrap_err();
-        assert!(matches!(error.fabric(), Some(FabricError::Forbidden { .. })), "{error}");
+        fabric_error!(remote.ask(Count {}).await, FabricError::Forbidden { .. });
     });
 }

@@ -30,8 +30,7 @@ fn calls_cross_tcp_between_threads() {
         let counts = futures::future::join_all(calls).await;
         assert!(counts.into_iter().map(Result::unwrap).eq(0..1_000));
         pair.server.shutdown(Duration::from_secs(1)).await;
-        let refused = pair.remote.ask(Count {}).await.unwrap_err();
-        assert!(matches!(refused.fabric(), Some(FabricError::Unreachable { .. })), "{refused}");
+        fabric_error!(pair.remote.ask(Count {}).await, FabricError::Unreachable { .. });
     });
 }
 
@@ -103,8 +102,7 @@ fn a_parent_and_its_child_talk_over_an_inherited_socket() {
         let own = child.gateway::<TestGateway>(&parent.address_of("host"), session(1));
         assert_eq!(own.ask(WhoAmI {}).await, Ok(Principal::Host { job }));
         let all = child.gateway::<TestGateway>(&parent.address_of("test"), session(1));
-        let error = all.ask(Count {}).await.unwrap_err();
-        assert!(matches!(error.fabric(), Some(FabricError::Forbidden { .. })), "{error}");
+        fabric_error!(all.ask(Count {}).await, FabricError::Forbidden { .. });
 
         // The parent calls the child by the name it gave it.
         let _served = serve(&child);
@@ -164,31 +162,14 @@ fn eight_thousand_idle_connections_are_held_and_answer() {
         let server = tcp_service(None).await;
         let _served = serve(&server);
         let port = server.node().port().unwrap();
-        let cluster = ClusterId::new("test");
-        let mine = platform::Credentials {
-            cluster,
-            identity: platform::Identity::Cluster,
-            secret: secret(),
-        };
         let net = Platform::production();
         let mut idle = Vec::new();
         for batch in 0..CONNECTIONS / 100 {
             let connect = (0..100).map(|i| {
-                let (net, mine) = (net.net().clone(), mine.clone());
+                let net = net.net().clone();
                 async move {
                     let mut stream = net.connect("127.0.0.1", port).await.unwrap();
-                    let incarnation = (batch * 100 + i) as u128;
-                    let me = platform::Introduction { node: String::new(), incarnation };
-                    let nonce = [1; 32];
-                    platform::handshake::connect(
-                        &mut stream,
-                        &mine,
-                        &me,
-                        nonce,
-                        platform::handshake::Channel::Plain,
-                    )
-                    .await
-                    .unwrap();
+                    introduce(&mut stream, (batch * 100 + i) as u128).await;
                     stream
                 }
             });
@@ -210,6 +191,14 @@ fn eight_thousand_idle_connections_are_held_and_answer() {
     });
 }
 
+/// Starts the service of a host that turmoil simulates.
+async fn turmoil_service(seed: u64, host: &str) -> Result<RpcService, RpcStartError> {
+    let platform = Platform::simulated(seed, Arc::new(platform::turmoil_net::TurmoilNetwork));
+    let cluster = ClusterId::new("test");
+    let options = RpcOptions::listening("0.0.0.0", host, PortSpec::one(6123), cluster, secret());
+    RpcService::start(platform, options).await
+}
+
 /// Three hosts, losses and latencies from a seed: what happened, step by step.
 fn turmoil_run(seed: u64) -> Vec<String> {
     let log = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -220,16 +209,7 @@ fn turmoil_run(seed: u64) -> Vec<String> {
         .max_message_latency(Duration::from_millis(40))
         .build();
     sim.host("server", || async {
-        let network = Arc::new(platform::turmoil_net::TurmoilNetwork);
-        let platform = Platform::simulated(1, network);
-        let options = RpcOptions::listening(
-            "0.0.0.0",
-            "server",
-            PortSpec::one(6123),
-            ClusterId::new("test"),
-            secret(),
-        );
-        let service = RpcService::start(platform, options).await?;
+        let service = turmoil_service(1, "server").await?;
         let _served = serve(&service);
         std::future::pending::<()>().await;
         Ok(())
@@ -237,22 +217,13 @@ fn turmoil_run(seed: u64) -> Vec<String> {
     for (index, name) in ["one", "two"].into_iter().enumerate() {
         let log = log.clone();
         sim.client(name, async move {
-            let network = Arc::new(platform::turmoil_net::TurmoilNetwork);
-            let platform = Platform::simulated(2 + index as u64, network);
-            let options = RpcOptions::listening(
-                "0.0.0.0",
-                name,
-                PortSpec::one(6123),
-                ClusterId::new("test"),
-                secret(),
-            );
-            let service = RpcService::start(platform.clone(), options).await?;
+            let service = turmoil_service(2 + index as u64, name).await?;
             let mut events = service.peer_events();
             let address = address("flott://server:6123/test");
             let remote = service.gateway::<TestGateway>(&address, session(1));
             for step in 0..60 {
                 let answer = remote.ask_within(Count {}, Duration::from_secs(1)).await;
-                let at = platform.now();
+                let at = service.platform().now();
                 log.lock().unwrap().push(format!("{at:?} {name} {step}: {answer:?}"));
                 while let Ok(event) = events.try_recv() {
                     log.lock().unwrap().push(format!("{at:?} {name} saw {event:?}"));

@@ -324,9 +324,7 @@ impl Host {
             name: "test".to_owned(),
             size: 1,
             args: args.iter().map(|a| (*a).to_owned()).collect(),
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
+            ..ProgramRef::default()
         };
         self.gateway
             .ask(BuildGraph {

@@ -4,7 +4,7 @@
 
 use super::tests::metadata;
 use super::{decode, encode};
-use model::graph::StateDeclaration;
+use model::testing::declaration;
 use model::{CheckpointMetadata, StateHandle, StatePart};
 use std::path::Path;
 
@@ -19,14 +19,8 @@ fn whole_states() -> CheckpointMetadata {
         saved.uid = Some("counts".to_owned());
         saved.coordinator = Some(StateHandle::Inline(vec![9]));
         saved.subtasks[1].ended = true;
-        saved.states = vec![StateDeclaration {
-            name: "sum".to_owned(),
-            kind: "value".to_owned(),
-            schemas: [("key", "string"), ("value", "u64")]
-                .map(|(role, schema)| (role.to_owned(), schema.to_owned()))
-                .into(),
-            ttl_ms: None,
-        }];
+        let schemas = [("key", "string"), ("value", "u64")];
+        saved.states = vec![declaration("sum", "value", &schemas)];
     }
     metadata
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::objects::{Fault, FaultyObjects, MemoryObjects};
-use model::{JobVertexId, OperatorState, OperatorSubtaskState};
+use model::{JobVertexId, testing::snapshot};
 
 const JOB: JobId = JobId(7);
 const OPERATOR: OperatorId = OperatorId(9);
@@ -11,24 +11,7 @@ pub(crate) fn metadata(
     graph: u64,
     states: Vec<StateHandle>,
 ) -> CheckpointMetadata {
-    let subtasks =
-        states.into_iter().map(|state| OperatorSubtaskState { ended: false, state: Some(state) });
-    let operator = OperatorState {
-        name: "count".into(),
-        uid: None,
-        max_parallelism: 128,
-        states: Vec::new(),
-        subtasks: subtasks.collect(),
-        coordinator: None,
-    };
-    CheckpointMetadata {
-        job_id: JOB,
-        checkpoint,
-        graph,
-        triggered_ms: 1,
-        completed_ms: 2,
-        operators: [(OPERATOR, operator)].into(),
-    }
+    CheckpointMetadata { graph, ..snapshot(JOB, checkpoint, OPERATOR, states) }
 }
 
 async fn state(

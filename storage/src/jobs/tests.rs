@@ -2,9 +2,10 @@ use super::log::name_of;
 use super::*;
 use crate::ha::Lease;
 use crate::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore};
+use model::testing::vertex;
 use model::{
-    ContentHash, Epoch, ExecutionState, FailureCause, JobGraph, JobId, JobStatus, JobVertex,
-    JobVertexId, LeaderSession, NodeId, ProgramRef,
+    ContentHash, Epoch, ExecutionState, FailureCause, JobGraph, JobId, JobStatus, LeaderSession,
+    ProgramRef,
 };
 use platform::{Platform, inproc::InProcessNetwork};
 use proptest::prelude::*;
@@ -13,34 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn graph(job: u128) -> Arc<JobGraph> {
-    Arc::new(JobGraph {
-        job_id: JobId(job),
-        name: format!("job {job}"),
-        program: ProgramRef {
-            hash: ContentHash([7; 32]),
-            name: "words".into(),
-            size: 10,
-            args: vec!["--input".into()],
-            env: BTreeMap::new(),
-            once: BTreeMap::from([("seed".into(), vec![0, 255, 1])]),
-            job: None,
-        },
-        nodes: vec![],
-        vertices: vec![JobVertex {
-            id: JobVertexId(3),
-            name: "source".into(),
-            nodes: vec![NodeId(0)],
-            parallelism: 2,
-            max_parallelism: 128,
-            slot_sharing_group: "default".into(),
-            resources: None,
-            source: true,
-        }],
-        edges: vec![],
-        bounded: true,
-        options: BTreeMap::new(),
-        fingerprint: ContentHash([1; 32]),
-    })
+    let program = ProgramRef {
+        hash: ContentHash([7; 32]),
+        name: "words".into(),
+        size: 10,
+        args: vec!["--input".into()],
+        once: BTreeMap::from([("seed".into(), vec![0, 255, 1])]),
+        ..ProgramRef::default()
+    };
+    let graph = model::testing::graph(vec![vertex(3, 2)], vec![]);
+    Arc::new(JobGraph { job_id: JobId(job), name: format!("job {job}"), program, ..graph })
 }
 
 fn entry(job: u128, status: JobStatus) -> Box<JobResultEntry> {

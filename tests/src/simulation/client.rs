@@ -17,11 +17,8 @@ use gateways::dispatcher::{
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::RequestTaskManagers;
 use gateways::{CallError, FabricError, Remote, RpcService};
-use model::graph::GraphNode;
-use model::{
-    ContentHash, DispatcherId, EdgeId, Fence, JobEdge, JobGraph, JobId, JobStatus, JobVertex,
-    JobVertexId, NodeId, OperatorId, ProgramRef, ShipStrategy,
-};
+use model::testing::{edge, vertex};
+use model::{DispatcherId, Fence, JobGraph, JobId, JobStatus, ProgramRef, ShipStrategy};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -201,44 +198,16 @@ fn counted(status: Option<JobStatus>) -> &'static str {
 
 /// A job whose vertices follow one another over hash edges.
 fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
-    let vertex_id = |i: usize| JobVertexId(i as u128 + 1);
-    let count = job.parallelism.len();
-    let nodes = (0..count).map(|i| GraphNode {
-        id: NodeId(i as u32),
-        operator_id: OperatorId(i as u128 + 1),
-        uid: None,
-        kind: "double".to_owned(),
-        name: format!("step {i}"),
-        inputs: if i == 0 { Vec::new() } else { vec!["u64".to_owned()] },
-        output: (i + 1 < count).then(|| "u64".to_owned()),
-        reads: if i == 0 { Vec::new() } else { vec![NodeId(i as u32 - 1)] },
-        states: Vec::new(),
-        coordinated: job.coordinated && i == 0,
+    let vertices: Vec<_> = (1..).zip(&job.parallelism).map(|(id, n)| vertex(id, *n)).collect();
+    let edges = (1..vertices.len() as u32).map(|id| edge(id, id, id + 1, ShipStrategy::Hash));
+    let mut graph = model::testing::graph(vertices, edges.collect());
+    if let Some(source) = graph.nodes.first_mut() {
+        source.coordinated = job.coordinated;
+    }
+    if let Some(sink) = graph.nodes.last_mut() {
         // Without periodic checkpoints only commits make a job wait for a final one.
-        commits: i + 1 == count && job.checkpointing.is_some_and(|c| c.interval.is_none()),
-    });
-    let vertices = job.parallelism.iter().enumerate().map(|(i, parallelism)| JobVertex {
-        id: vertex_id(i),
-        name: format!("step {i}"),
-        nodes: vec![NodeId(i as u32)],
-        parallelism: *parallelism,
-        max_parallelism: 128,
-        slot_sharing_group: "default".to_owned(),
-        resources: None,
-        source: i == 0,
-    });
-    let edges = (1..count).map(|i| JobEdge {
-        id: EdgeId(i as u32 - 1),
-        from: vertex_id(i - 1),
-        to: vertex_id(i),
-        from_node: NodeId(i as u32 - 1),
-        to_node: NodeId(i as u32),
-        output: 0,
-        input: 0,
-        ship: ShipStrategy::Hash,
-        record: "u64".to_owned(),
-        side: None,
-    });
+        sink.commits = job.checkpointing.is_some_and(|c| c.interval.is_none());
+    }
     let mut options = host_double::options_of(job);
     options.extend(job.checkpointing.iter().flat_map(Checkpointing::options));
     if let Some(restarts) = job.restarts {
@@ -247,23 +216,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         options.insert(attempts, restarts.to_string());
     }
     let program = uploads::program();
-    JobGraph {
-        job_id,
-        name: format!("job {}", job_id.0 & 0xff),
-        program: ProgramRef {
-            hash: program.hash,
-            name: "double".to_owned(),
-            size: program.size,
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            once: BTreeMap::new(),
-            job: None,
-        },
-        nodes: nodes.collect(),
-        vertices: vertices.collect(),
-        edges: edges.collect(),
-        bounded: job.task_time.is_some(),
-        options,
-        fingerprint: ContentHash([2; 32]),
-    }
+    let program = ProgramRef { hash: program.hash, size: program.size, ..graph.program };
+    let (name, bounded) = (format!("job {}", job_id.0 & 0xff), job.task_time.is_some());
+    JobGraph { job_id, name, program, bounded, options, ..graph }
 }

@@ -3,7 +3,7 @@ use crate::job_testing::log_in;
 use gateways::job_master::CheckpointAnswer;
 use model::{
     CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, ExecutionAttemptId, JobVertexId,
-    OperatorState, OperatorSubtaskState, SubtaskSnapshot,
+    SubtaskSnapshot, testing::snapshot,
 };
 use platform::Platform;
 use storage::jobs::JobFact;
@@ -98,22 +98,8 @@ async fn complete_as_successor(
     let attempt = ExecutionAttemptId { graph: 99, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
     let state = directory.put_state(job, number, attempt, OperatorId(9), vec![1].into());
     let state = state.await.expect("a store in memory");
-    let operator = OperatorState {
-        name: "sum".into(),
-        uid: None,
-        max_parallelism: 128,
-        states: Vec::new(),
-        subtasks: vec![OperatorSubtaskState { ended: false, state: Some(state) }],
-        coordinator: None,
-    };
-    let metadata = CheckpointMetadata {
-        job_id: job,
-        checkpoint: number,
-        graph: 99,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(OperatorId(9), operator)].into(),
-    };
+    let taken = snapshot(job, number, OperatorId(9), [state]);
+    let metadata = CheckpointMetadata { graph: 99, ..taken };
     let name = directory.put_metadata(&metadata).await.expect("its name is its own");
     let (metadata_name, directory, claimed) = (name.clone(), None, None);
     let pointer =

@@ -1,6 +1,7 @@
 use super::*;
 use crate::scheduler::TaskPlacement;
-use model::{OperatorState, OperatorSubtaskState, SubtaskSnapshot};
+use model::testing::snapshot;
+use model::{JobId, OperatorSubtaskState, SubtaskSnapshot};
 
 /// A pipeline of two vertices with two subtasks each, in a job with a checkpoint every second.
 pub(super) fn checkpointed() -> World {
@@ -8,9 +9,7 @@ pub(super) fn checkpointed() -> World {
 }
 
 pub(super) fn checkpointed_every(interval: Duration) -> World {
-    let mut graph = pair(2);
-    graph.vertices[0].source = true;
-    with_checkpoints(graph, interval)
+    with_checkpoints(pair(2), interval)
 }
 
 pub(super) fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
@@ -24,38 +23,31 @@ fn configured(graph: JobGraph, checkpoints: CheckpointConfig) -> World {
 }
 
 impl World {
-    /// Registers a TaskExecutor with two slots, and lets every task that is deployed there run.
+    /// Starts the job on a TaskExecutor with so many slots. Every task that is deployed there runs.
+    pub(super) fn running(mut self, slots: u32) -> (Self, Vec<ExecutionAttemptId>) {
+        self.core.start(at(0));
+        self.tm(1, slots);
+        let tasks = self.run_all();
+        self.commands();
+        (self, tasks)
+    }
+
+    /// Lets every task that is deployed run.
     pub(super) fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
-        let tasks: Vec<_> = deployed(&self.commands()).into_iter().map(|(_, task)| task).collect();
-        for task in &tasks {
-            self.report(1, *task, ExecutionState::Running);
-        }
+        let tasks = deployed(&self.commands());
+        self.report_all(&tasks, ExecutionState::Running);
         tasks
     }
 
     pub(super) fn reach_end(&mut self, attempt: ExecutionAttemptId) {
-        let update = TaskStateUpdate {
-            attempt,
-            state: ExecutionState::Running,
-            cause: None,
-            io: TaskIo { end_of_data: true, ..TaskIo::default() },
-            metrics: Default::default(),
-        };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let io = TaskIo { end_of_data: true, ..TaskIo::default() };
+        self.update(1, TaskStateUpdate { io, ..state_of(attempt, ExecutionState::Running) });
     }
 
     /// The task finds that a file of its checkpoint is damaged.
     fn cannot_be_restored(&mut self, attempt: ExecutionAttemptId) {
-        let update = TaskStateUpdate {
-            attempt,
-            state: ExecutionState::Failed,
-            cause: Some(cause(FailureCause::CHECKPOINT_UNREADABLE)),
-            io: TaskIo::default(),
-            metrics: Default::default(),
-        };
-        let now = self.now();
-        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+        let cause = Some(cause(FailureCause::CHECKPOINT_UNREADABLE));
+        self.update(1, TaskStateUpdate { cause, ..state_of(attempt, ExecutionState::Failed) });
     }
 
     pub(super) fn acknowledge(
@@ -68,84 +60,77 @@ impl World {
         let operator = OperatorId(attempt.vertex.0);
         let state = StateHandle::Object { name: object, bytes: 1 };
         let part = SubtaskSnapshot { ended, operators: vec![(operator, state)] };
-        let now = self.now();
-        self.core.acknowledged(now, &attempt, checkpoint, part);
+        self.core.acknowledged(self.now(), &attempt, checkpoint, part);
+    }
+
+    pub(super) fn acknowledge_all(
+        &mut self,
+        checkpoint: u64,
+        tasks: &[ExecutionAttemptId],
+        ended: bool,
+    ) {
+        for task in tasks {
+            self.acknowledge(checkpoint, *task, ended);
+        }
     }
 
     /// Has every task acknowledge and the checkpoint persisted.
     pub(super) fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
-        for task in tasks {
-            self.acknowledge(checkpoint, *task, ended);
-        }
+        self.acknowledge_all(checkpoint, tasks, ended);
         let metadata = self.awaiting_persistence();
         assert_eq!(metadata.checkpoint, checkpoint);
-        let now = self.now();
-        self.core.checkpoint_persisted(now, checkpoint, Ok(metadata));
+        self.core.checkpoint_persisted(self.now(), checkpoint, Ok(metadata));
     }
 
     pub(super) fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
         let commands = self.commands();
-        let found = commands.iter().find_map(|command| match command {
-            Command::PersistCheckpoint(metadata) => Some(metadata.clone()),
-            _ => None,
-        });
-        found.unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
+        let found = picked!(commands, Command::PersistCheckpoint(metadata) => metadata.clone());
+        found.into_iter().next().unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
     }
+}
+
+/// Starts the job of [`checkpointed`]. Its tasks are deployed and do not run yet.
+pub(super) fn coming_up() -> (World, Vec<ExecutionAttemptId>) {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands());
+    (w, tasks)
 }
 
 /// The barriers that were given to sources: number, whether it is the last one, how many sources.
 pub(super) fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
-    let trigger = |command: &Command| match command {
-        Command::TriggerCheckpoint { attempts, barrier, .. } => {
-            Some((barrier.checkpoint, barrier.last, attempts.len()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(trigger).collect()
+    picked!(commands, Command::TriggerCheckpoint { attempts, barrier, .. } => {
+        (barrier.checkpoint, barrier.last, attempts.len())
+    })
 }
 
 pub(super) fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
-    let notify = |command: &Command| match command {
-        Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
-            Some((*checkpoint, *complete, attempts.len()))
-        }
-        _ => None,
-    };
-    commands.iter().filter_map(notify).collect()
+    picked!(commands, Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
+        (*checkpoint, *complete, attempts.len())
+    })
 }
 
 pub(super) fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
-    let deploy = |command: &Command| match command {
-        Command::Deploy(deployment) => Some(deployment.tasks.clone()),
-        _ => None,
-    };
-    commands.iter().filter_map(deploy).flatten().collect()
+    picked!(commands, Command::Deploy(deployment) => deployment.tasks.clone()).concat()
 }
 
 #[test]
 fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persisted() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
-    for task in &tasks[1..] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    let (mut w, tasks) = coming_up();
+    w.report_all(&tasks[1..], ExecutionState::Running);
     w.pass(1500);
     assert_eq!(triggered(&w.commands()), [], "a task does not run yet");
     w.report(1, tasks[0], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
-    for task in &tasks {
-        w.acknowledge(1, *task, false);
-    }
+    w.acknowledge_all(1, &tasks, false);
     let metadata = w.awaiting_persistence();
     assert_eq!(notified(&w.seen), []);
     let source = &metadata.operators[&OperatorId(1)];
     let names: Vec<_> =
         source.subtasks.iter().map(|s| s.state.as_ref().unwrap().object()).collect();
     assert_eq!(names.len(), 2);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert_eq!(notified(&w.commands()), [(1, true, 4)]);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
@@ -153,10 +138,7 @@ fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persis
 
 #[test]
 fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     w.complete(1, &tasks, false);
     w.pass(1000);
@@ -184,8 +166,7 @@ fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
 
 /// Two pipelines that are not connected, with checkpoints 1 to 3 complete and 2 and 3 kept, both of which were deployed again.
 fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<ExecutionAttemptId>) {
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let interval = Some(Duration::from_secs(1));
     let config = CheckpointConfig {
         interval,
@@ -194,17 +175,12 @@ fn restored_from_the_third_checkpoint(falls_back: bool) -> (World, Vec<Execution
         tolerable_failures: 1,
         ..CheckpointConfig::default()
     };
-    let mut w = configured(graph, config);
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = configured(graph, config).running(2);
     for checkpoint in 1..=3 {
         w.pass(1000);
         w.complete(checkpoint, &tasks, false);
     }
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Failed);
-    }
+    w.report_all(&tasks, ExecutionState::Failed);
     w.pass(1000);
     let again = placements(&w.commands());
     assert_eq!(restored(&again), ["3", "3"]);
@@ -256,19 +232,13 @@ fn after_a_checkpoint_was_passed_over_all_subtasks_take_full_snapshots_until_one
     w.report(1, tasks[1], ExecutionState::Running);
     let full = |w: &mut World| {
         w.pass(1000);
-        let commands = w.commands();
-        let barriers = commands.iter().filter_map(|command| match command {
-            Command::TriggerCheckpoint { attempts, barrier, .. } => {
-                assert_eq!(attempts[..], tasks);
-                Some((barrier.checkpoint, barrier.full))
-            }
-            _ => None,
-        });
-        barriers.collect::<Vec<_>>()
+        picked!(w.commands(), Command::TriggerCheckpoint { attempts, barrier, .. } => {
+            assert_eq!(attempts[..], tasks);
+            (barrier.checkpoint, barrier.full)
+        })
     };
     assert_eq!(full(&mut w), [(4, true)]);
-    let now = w.now();
-    w.core.declined(now, &tasks[1], 4, "the disk is full");
+    w.core.declined(w.now(), &tasks[1], 4, "the disk is full");
     assert_eq!(full(&mut w), [(5, true)], "the one before is not complete");
     w.complete(5, &tasks, false);
     assert_eq!(full(&mut w), [(6, false)]);
@@ -295,22 +265,17 @@ fn numbers_go_on_after_a_checkpoint_that_was_passed_over() {
 
 #[test]
 fn no_checkpoint_is_passed_over_with_which_another_region_has_finished() {
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
     let interval = Some(Duration::from_secs(1));
     let config = CheckpointConfig { interval, retained: 2, falls_back: true, ..Default::default() };
-    let mut w = configured(graph, config);
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = configured(graph, config).running(2);
     w.pass(1000);
     w.complete(1, &tasks, false);
     w.reach_end(tasks[0]);
     w.acknowledge(2, tasks[0], true);
     w.acknowledge(2, tasks[1], false);
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 2, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 2, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     w.report(1, tasks[1], ExecutionState::Failed);
     w.pass(1000);
@@ -334,22 +299,14 @@ fn no_checkpoint_is_passed_over_unless_the_options_allow_it() {
 
 #[test]
 fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
-    for task in &tasks {
-        w.acknowledge(1, *task, false);
-    }
+    w.acknowledge_all(1, &tasks, false);
     let metadata = w.awaiting_persistence();
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Failed);
-    }
+    w.report_all(&tasks, ExecutionState::Failed);
     w.pass(5000);
     assert_eq!(placements(&w.commands()), []);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.pass(1);
     let again = placements(&w.commands());
     assert_eq!(again.len(), 4);
@@ -358,18 +315,14 @@ fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
 
 #[test]
 fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish() {
-    let mut w = checkpointed_every(Duration::from_secs(3600));
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let (mut w, tasks) = checkpointed_every(Duration::from_secs(3600)).running(2);
     let sources: Vec<_> = tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)).collect();
     w.reach_end(sources[0]);
     assert_eq!(triggered(&w.commands()), []);
     w.reach_end(sources[1]);
     assert_eq!(triggered(&w.commands()), [(1, true, 2)], "at once, not at the next interval");
     // It fails and is taken again.
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, "no");
     w.commands();
     assert_eq!(w.core.status(), JobStatus::Running);
     w.pass(100);
@@ -378,9 +331,7 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     // A failure before all tasks have finished: they are restored as ended.
     w.report(1, tasks[0], ExecutionState::Finished);
     w.report(1, tasks[1], ExecutionState::Failed);
-    for task in &tasks[2..] {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks[2..], ExecutionState::Canceled);
     w.pass(1000);
     let commands = w.commands();
     let again = placements(&commands);
@@ -394,29 +345,22 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     }
     let tasks: Vec<_> = again.iter().map(|task| task.attempt).collect();
     w.complete(3, &tasks, true);
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
 }
 
 #[test]
 fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
     let mut graph = pair(1);
-    graph.vertices[0].source = true;
     graph.nodes[1].commits = true;
-    let mut w = World::started(graph, patient());
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = World::new(graph, patient()).running(1);
     w.pass(100_000);
     assert_eq!(triggered(&w.commands()), []);
     w.reach_end(tasks[0]);
     assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
     w.complete(1, &tasks, true);
     w.commands();
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
     let report = w.core.details(w.now()).checkpoints;
     assert!(report.find(1).is_some_and(|stats| stats.discarded), "it is deleted with the job");
@@ -425,20 +369,15 @@ fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
 #[test]
 fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state() {
     // Two pipelines that are not connected.
-    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
-    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    let (mut w, tasks) = with_checkpoints(graph, Duration::from_secs(1)).running(2);
     w.reach_end(tasks[0]);
     let barriers = triggered(&w.commands());
     assert_eq!(barriers, [(1, false, 1), (1, true, 1)]);
     w.acknowledge(1, tasks[0], true);
     w.acknowledge(1, tasks[1], false);
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     w.commands();
     w.pass(1000);
@@ -457,12 +396,8 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
 #[test]
 fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     // Two subtasks that are not connected, and one slot.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let (mut w, tasks) = with_checkpoints(graph, Duration::from_secs(1)).running(1);
     assert_eq!(tasks.len(), 1);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [], "no periodic checkpoint leaves a subtask out");
@@ -473,12 +408,11 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     let ended: Vec<_> =
         metadata.operators[&OperatorId(1)].subtasks.iter().map(|s| s.ended).collect();
     assert_eq!(ended, [true, false]);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert_eq!(notified(&w.commands()), [(1, true, 1)]);
     w.report(1, tasks[0], ExecutionState::Finished);
     let next = deployed(&w.commands());
-    assert_eq!(next.iter().map(|(_, task)| task.subtask).collect::<Vec<_>>(), [1]);
+    assert_eq!(next.iter().map(|task| task.subtask).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
@@ -508,7 +442,6 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     let mut graph = graph(vec![vertex(1, 1), other], vec![]);
     for vertex in [1, 2] {
         coordinate(&mut graph, vertex);
-        graph.vertices[vertex as usize - 1].source = true;
     }
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start(at(0));
@@ -526,15 +459,13 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     // The host may still have a coordinator that was started before the slots were lost.
     let state = |n| StateHandle::Inline(vec![n]);
     let answer = BTreeMap::from([(ends, state(7)), (waits, state(9))]);
-    let now = w.now();
-    w.core.coordinators_snapshotted(now, 1, Ok(answer));
+    w.core.coordinators_snapshotted(w.now(), 1, Ok(answer));
     assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
     w.acknowledge(1, tasks[0], true);
     let metadata = w.awaiting_persistence();
     assert_eq!(metadata.operators[&ends].coordinator, Some(state(7)));
     assert_eq!(metadata.operators[&waits].coordinator, None, "it has no state in a checkpoint");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
     assert!(
         w.commands().iter().any(|command| matches!(command, Command::StartCoordinators { .. }))
@@ -544,33 +475,11 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
 #[test]
 fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
     // Two subtasks that are not connected, one slot, and a snapshot of a job that had one subtask.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
-    let operator = OperatorId(1);
-    let saved = OperatorState {
-        name: "n1".to_owned(),
-        uid: None,
-        max_parallelism: graph.vertices[0].max_parallelism,
-        states: Vec::new(),
-        subtasks: vec![OperatorSubtaskState {
-            ended: false,
-            state: Some(StateHandle::Inline(vec![1])),
-        }],
-        coordinator: None,
-    };
-    let snapshot = CheckpointMetadata {
-        job_id: graph.job_id,
-        checkpoint: 7,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(operator, saved)].into(),
-    };
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let snapshot = snapshot(JobId(1), 7, OperatorId(1), [StateHandle::Inline(vec![1])]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/savepoint-1".to_owned());
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = w.running(1);
     w.reach_end(tasks[0]);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [], "the state of the other one would be lost");
@@ -584,31 +493,12 @@ fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
 #[test]
 fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     // Two subtasks that are not connected, one slot, and a snapshot of the same parallelism.
-    let mut graph = graph(vec![vertex(1, 2)], vec![]);
-    graph.vertices[0].source = true;
-    let state = |n| Some(StateHandle::External { uri: format!("/s/1/{n}"), bytes: 1 });
-    let part = |n| OperatorSubtaskState { ended: false, state: state(n) };
-    let saved = OperatorState {
-        name: "n1".to_owned(),
-        uid: None,
-        max_parallelism: graph.vertices[0].max_parallelism,
-        states: Vec::new(),
-        subtasks: vec![part(0), part(1)],
-        coordinator: None,
-    };
-    let snapshot = CheckpointMetadata {
-        job_id: graph.job_id,
-        checkpoint: 7,
-        graph: 1,
-        triggered_ms: 0,
-        completed_ms: 0,
-        operators: [(OperatorId(1), saved)].into(),
-    };
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let state = |n| StateHandle::External { uri: format!("/s/1/{n}"), bytes: 1 };
+    let snapshot = snapshot(JobId(1), 7, OperatorId(1), [state(0), state(1)]);
     let mut w = with_checkpoints(graph, Duration::from_secs(1));
     w.core.start_from(at(0), snapshot, "/s/1".to_owned());
-    w.core.start(at(0));
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = w.running(1);
     assert!(w.core.needs_start_snapshot(), "the job has no checkpoint of its own");
     w.reach_end(tasks[0]);
     w.acknowledge(8, tasks[0], true);
@@ -617,8 +507,7 @@ fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     w.offer(1, 1);
     let late = placements(&w.commands());
     assert!(matches!(late[0].restore[0].1[0], StateHandle::External { .. }), "{late:?}");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 8, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 8, Ok(metadata));
     assert!(w.core.needs_start_snapshot(), "a task may read it yet");
     w.report(1, late[0].attempt, ExecutionState::Initializing);
     assert!(w.core.needs_start_snapshot());

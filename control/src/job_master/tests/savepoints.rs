@@ -1,24 +1,14 @@
-use super::checkpoints::{checkpointed, notified, placements, triggered};
+use super::checkpoints::{checkpointed, coming_up, notified, placements, triggered};
 use super::*;
 use model::CheckpointKind;
 
 const SAVEPOINT: CheckpointKind = CheckpointKind::Savepoint;
 const STOP: CheckpointKind = CheckpointKind::Stop { drain: false };
 
-fn running() -> (World, Vec<ExecutionAttemptId>) {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = w.run_all();
-    w.commands();
-    (w, tasks)
-}
-
 impl World {
     fn ask(&mut self, number: u64, kind: CheckpointKind) -> Result<(), SavepointRefused> {
         let request = SavepointRequest { number, kind, folder: format!("/s/{number}") };
-        let now = self.now();
-        self.core.take_savepoint(now, request)
+        self.core.take_savepoint(self.now(), request)
     }
 
     /// Has every task acknowledge. Returns the metadata whose parts are to be copied, and the
@@ -28,34 +18,26 @@ impl World {
         checkpoint: u64,
         tasks: &[ExecutionAttemptId],
     ) -> (Arc<CheckpointMetadata>, u64) {
-        for task in tasks {
-            self.acknowledge(checkpoint, *task, false);
-        }
+        self.acknowledge_all(checkpoint, tasks, false);
         let commands = self.commands();
-        let found = commands.iter().find_map(|command| match command {
-            Command::StoreSavepoint { number, metadata } => Some((metadata.clone(), *number)),
-            _ => None,
+        let found = picked!(commands, Command::StoreSavepoint { number, metadata } => {
+            (metadata.clone(), *number)
         });
-        found.unwrap_or_else(|| panic!("nothing to store: {commands:?}"))
+        found.into_iter().next().unwrap_or_else(|| panic!("nothing to store: {commands:?}"))
     }
 
     fn stored(&mut self, checkpoint: u64, outcome: Result<(), String>) {
-        let now = self.now();
-        self.core.savepoint_stored(now, checkpoint, outcome);
+        self.core.savepoint_stored(self.now(), checkpoint, outcome);
     }
 }
 
 fn ended(commands: &[Command]) -> Vec<(u64, Result<String, String>)> {
-    let ended = |command: &Command| match command {
-        Command::SavepointEnded { number, outcome } => Some((*number, outcome.clone())),
-        _ => None,
-    };
-    commands.iter().filter_map(ended).collect()
+    picked!(commands, Command::SavepointEnded { number, outcome } => (*number, outcome.clone()))
 }
 
 #[test]
 fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_own() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
     w.ask(7, SAVEPOINT).unwrap();
@@ -72,11 +54,8 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
     assert_eq!(notified(&sent), [(2, false, 4)], "its sinks commit with the next checkpoint");
     // The objects that the tasks have stored for the savepoint are in its folder now; the parts of
     // checkpoint 1 stay.
-    let gone = sent.iter().filter_map(|command| match command {
-        Command::DiscardObjects(objects) => Some(objects.clone()),
-        _ => None,
-    });
-    let gone: BTreeSet<String> = gone.flatten().collect();
+    let gone = picked!(sent, Command::DiscardObjects(objects) => objects.clone());
+    let gone: BTreeSet<String> = gone.into_iter().flatten().collect();
     assert_eq!(gone, metadata.objects());
     assert_eq!(triggered(&sent), [(3, false, 2)], "the other one follows");
     assert_eq!(w.core.latest_checkpoint().unwrap().checkpoint, 1);
@@ -87,7 +66,7 @@ fn a_savepoint_waits_for_the_checkpoint_that_runs_and_does_not_replace_the_jobs_
 
 #[test]
 fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Err("the disk is full".into()));
@@ -105,7 +84,7 @@ fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
 
 #[test]
 fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, CheckpointKind::Stop { drain: true }).unwrap();
     let sent = w.commands();
     assert_eq!(triggered(&sent), [(1, true, 2)]);
@@ -118,16 +97,13 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
     // It becomes the newest checkpoint of the job before anything is committed.
     let metadata = w.awaiting_persistence();
     assert_eq!(notified(&w.seen), []);
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     let sent = w.commands();
     assert_eq!(notified(&sent), [(1, true, 4)]);
     assert_eq!(ended(&sent), [], "the tasks have to finish first");
     w.pass(5000);
     assert_eq!(triggered(&w.commands()), []);
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Finished);
-    }
+    w.report_all(&tasks, ExecutionState::Finished);
     let sent = w.commands();
     assert_eq!(ended(&sent), [(7, Ok("/s/7".to_owned()))]);
     assert!(sent.contains(&Command::Ended(JobStatus::Finished)));
@@ -135,36 +111,30 @@ fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
 
 #[test]
 fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.commands();
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, "no");
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
-    for task in &tasks {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks, ExecutionState::Canceled);
     w.pass(1000);
     assert_eq!(placements(&w.commands()).len(), 4);
 }
 
 #[test]
 fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Ok(()));
     let metadata = w.awaiting_persistence();
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     w.commands();
     w.report(1, tasks[0], ExecutionState::Failed);
     let told = ended(&w.commands());
     assert!(matches!(&told[..], [(7, Err(why))] if why.contains("/s/7 is complete")), "{told:?}");
-    for task in &tasks[1..] {
-        w.report(1, *task, ExecutionState::Canceled);
-    }
+    w.report_all(&tasks[1..], ExecutionState::Canceled);
     w.pass(1000);
     let again = placements(&w.commands());
     assert!(again.len() == 4 && again.iter().all(|task| !task.restore.is_empty() && !task.ended));
@@ -172,32 +142,23 @@ fn a_failure_after_the_savepoint_of_a_stop_restores_from_it_and_says_so() {
 
 #[test]
 fn a_bounded_job_without_checkpoints_takes_no_savepoint_and_one_without_end_does() {
-    let mut graph = pair(1);
-    graph.vertices[0].source = true;
-    let mut unbounded = graph.clone();
-    unbounded.bounded = false;
-    let mut w = World::started(graph, patient());
-    w.tm(1, 1);
-    w.run_all();
+    let (mut w, _) = World::new(pair(1), patient()).running(1);
     assert_eq!(w.ask(1, SAVEPOINT), Err(SavepointRefused::WithoutCheckpoints));
-    let mut w = World::started(unbounded, patient());
-    w.tm(1, 1);
-    let tasks = w.run_all();
+    let (mut w, tasks) = World::new(JobGraph { bounded: false, ..pair(1) }, patient()).running(1);
     w.ask(1, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
 }
 
 #[test]
 fn a_failure_while_the_pointer_of_a_stop_is_written_is_told_when_it_is() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.copied(1, &tasks);
     w.stored(1, Ok(()));
     let metadata = w.awaiting_persistence();
     w.report(1, tasks[0], ExecutionState::Failed);
     assert_eq!(ended(&w.commands()), [], "it is not known yet whether it is complete");
-    let now = w.now();
-    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
 }
 
@@ -237,41 +198,25 @@ fn a_savepoint_that_is_asked_for_while_tasks_come_up_waits_for_them() {
     let refused = w.ask(1, STOP);
     assert!(matches!(refused, Err(SavepointRefused::NotRunning { .. })), "it waits for slots");
     w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    let tasks = deployed(&w.commands());
     w.ask(2, STOP).unwrap();
     w.report(1, tasks[0], ExecutionState::Initializing);
-    for task in &tasks[..3] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    w.report_all(&tasks[..3], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), []);
     w.report(1, tasks[3], ExecutionState::Running);
     assert_eq!(triggered(&w.commands()), [(1, true, 2)]);
     // One that fails instead ends the request.
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    let (mut w, tasks) = coming_up();
     w.ask(3, SAVEPOINT).unwrap();
     w.report(1, tasks[0], ExecutionState::Failed);
     assert!(matches!(&ended(&w.commands())[..], [(3, Err(_))]));
-}
-
-/// Starts a job whose tasks are deployed and do not run yet, and returns its tasks.
-fn coming_up() -> (World, Vec<ExecutionAttemptId>) {
-    let mut w = checkpointed();
-    w.core.start(at(0));
-    w.tm(1, 2);
-    let tasks = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
-    (w, tasks)
 }
 
 #[test]
 fn a_stop_whose_tasks_never_all_run_is_withdrawn_at_its_deadline() {
     let (mut w, tasks) = coming_up();
     w.ask(1, STOP).unwrap();
-    for task in &tasks[..3] {
-        w.report(1, *task, ExecutionState::Running);
-    }
+    w.report_all(&tasks[..3], ExecutionState::Running);
     let limit = w.core.config.checkpoints.timeout;
     let (deadline, limit_ms) = (w.now().mono + limit, u64::try_from(limit.as_millis()).unwrap());
     assert_eq!(w.ask(2, SAVEPOINT), Err(SavepointRefused::StopWaits));
@@ -299,13 +244,13 @@ fn a_stop_whose_tasks_never_all_run_is_withdrawn_at_its_deadline() {
 
 #[test]
 fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_tasks() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
     w.ask(7, SAVEPOINT).unwrap();
     w.complete(1, &tasks, false);
     assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, SAVEPOINT).unwrap();
     w.ask(8, SAVEPOINT).unwrap();
     w.copied(1, &tasks);
@@ -317,7 +262,7 @@ fn a_savepoint_that_waits_for_a_checkpoint_is_not_ended_by_the_deadline_for_task
 
 #[test]
 fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
-    let (mut w, tasks) = running();
+    let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, CheckpointKind::Checkpoint).unwrap();
     assert_eq!(triggered(&w.commands()), [(1, false, 2)], "it waits for no interval");
     w.complete(1, &tasks, false);
@@ -327,8 +272,7 @@ fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
     assert_eq!(w.core.latest_checkpoint().map(|latest| latest.checkpoint), Some(1));
     w.ask(8, CheckpointKind::Checkpoint).unwrap();
     w.commands();
-    let now = w.now();
-    w.core.declined(now, &tasks[0], 2, "the disk is full");
+    w.core.declined(w.now(), &tasks[0], 2, "the disk is full");
     let (number, outcome) = ended(&w.commands()).remove(0);
     assert_eq!(number, 8);
     assert!(outcome.unwrap_err().contains("the disk is full"));

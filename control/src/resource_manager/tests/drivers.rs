@@ -64,8 +64,7 @@ fn the_driver_is_told_whenever_the_nodes_to_avoid_change_also_when_there_are_non
 
 #[test]
 fn the_only_node_of_a_cluster_is_tried_again_after_it_failed() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     let commands = rm.driver(s(0), failed(1));
     assert_eq!(commands, [avoid(&["bad"])]);
     assert_eq!(requested(&rm.tick(s(3))), [2]);
@@ -115,8 +114,7 @@ fn recovered_workers_are_taken_within_the_grace_period_only() {
 
 #[test]
 fn a_worker_whose_request_was_cancelled_is_taken_if_one_is_needed_again() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(1));
+    let mut rm = needing(1);
     assert_eq!(rm.need(s(1), 0, workers(0)), [Command::CancelRequest { request: 1 }]);
     assert_eq!(requested(&rm.need(s(2), 0, workers(1))), [2]);
     let taken = rm.driver(s(3), started(1, 1));
@@ -131,8 +129,7 @@ fn a_worker_that_starts_after_its_request_failed_is_taken_within_the_grace_perio
     for (late, commands) in
         [(60, vec![Command::CancelRequest { request: 2 }]), (61, vec![released(1)])]
     {
-        let mut rm = active();
-        rm.need(s(0), 0, workers(1));
+        let mut rm = needing(1);
         rm.driver(s(1), failed(1));
         assert_eq!(requested(&rm.tick(s(4))), [2]);
         assert_eq!(rm.driver(s(late), started(1, 1)), commands, "{late}");
@@ -175,8 +172,7 @@ fn what_can_never_be_met_is_told_and_not_asked_for_again_while_it_is_wanted() {
 
 #[test]
 fn every_request_ends_once_whatever_becomes_of_its_worker() {
-    let mut rm = active();
-    rm.need(s(0), 0, workers(5));
+    let mut rm = needing(5);
     rm.driver(s(0), started(1, 1));
     rm.driver(s(0), started(2, 2));
     rm.driver(s(0), started(3, 3));

@@ -1,14 +1,11 @@
 //! Leaders of jobs and their registrations.
 
 use super::*;
-use model::{Epoch, JobMasterId, LeaderSession};
+use model::JobMasterId;
 
 const JOB: JobId = JobId(1);
 const OTHER: JobId = JobId(2);
 
-fn session(process: u64) -> LeaderSession {
-    LeaderSession { epoch: Epoch { store: 1, process }, nonce: process }
-}
 fn master(process: u64) -> JobMasterId {
     JobMasterId(session(process))
 }
