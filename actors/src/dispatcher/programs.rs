@@ -5,7 +5,9 @@ use super::leader::{Building, Dispatcher};
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
-use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
+use gateways::dispatcher::{
+    BlobServerLocation, PlanProgram, RequestBlobServer, SubmitError, SubmitProgram,
+};
 use gateways::job_services::{BuildInHost, BuiltInHost};
 use gateways::program_host::BuildError;
 use gateways::{Answer, Ask, CallError, TraceContext};
@@ -190,6 +192,16 @@ impl Handler<Submitted> for Dispatcher {
             }
         }
         self.say_needed_by(job);
+    }
+}
+
+impl Handler<Ask<RequestBlobServer>> for Dispatcher {
+    type Result = Answer<RequestBlobServer>;
+
+    fn handle(&mut self, _: Ask<RequestBlobServer>, _: &mut Context<Self>) -> Self::Result {
+        let services = &self.deps.services;
+        let address = services.rpc.address_of(crate::blob_server::ENDPOINT);
+        Ok(BlobServerLocation { address, session: services.session })
     }
 }
 
