@@ -3,11 +3,11 @@
 //! Control calls and diagnostics (what REST shows) are separate groups of one file; nothing here may
 //! carry user data but as opaque bytes.
 
-use crate::gateway;
 use crate::job_master::{CoordinationError, JobDetails};
+use crate::{EndpointAddress, gateway};
 use model::{
     CheckpointKind, CheckpointReport, DispatcherId, FailureCause, JobGraph, JobId, JobStatus,
-    OperatorId, TriggerId,
+    OperatorId, ProcessSession, TriggerId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ gateway! {
     SubmitJob => JobId, SubmitError;
     SubmitProgram => JobId, SubmitError;
     PlanProgram => JobGraph, SubmitError;
+    RequestBlobServer => BlobServerLocation, crate::Never;
     CancelJob => (), JobError;
     ClientHeartbeat => (), JobError;
     TriggerSavepoint => (), JobError;
@@ -74,6 +75,20 @@ pub struct PlanProgram {
     pub parallelism: Option<u32>,
     /// `-D` options for this graph, by key; they override the cluster's.
     pub options: BTreeMap<String, String>,
+}
+
+/// REST of another JobManager → Dispatcher: asks for the BlobServer in which the Dispatcher looks for the executables of [`SubmitProgram`]
+/// and [`PlanProgram`], that of its own process, so that a standby puts them there. Changes nothing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestBlobServer {}
+
+/// Answer to [`RequestBlobServer`]: address and session of the BlobServer of the leading Dispatcher's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobServerLocation {
+    /// Address of the BlobServer's endpoint.
+    pub address: EndpointAddress,
+    /// Session (one run) of the BlobServer's process, which calls to the BlobServer must name; others are refused as fenced.
+    pub session: ProcessSession,
 }
 
 /// The reason why [`SubmitJob`], [`SubmitProgram`] or [`PlanProgram`] was refused: this request runs no job. A [`SubmitJob`] is not refused

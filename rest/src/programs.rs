@@ -219,7 +219,12 @@ impl ProgramStore {
     /// Looks into the folder each time, which blocks the calling thread. If the file is missing, its content is forgotten
     /// and the function of [`ProgramStore::telling`] called.
     pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
-        let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
+        let missing = || {
+            ApiError::not_found(format!(
+                "there is no program '{id}' here: each JobManager keeps the programs that were uploaded to it only, so upload it \
+             here, or ask the JobManager that it was uploaded to"
+            ))
+        };
         let id = decode::plain_file_name(id).map_err(|_| missing())?;
         let name = name_of(id).ok_or_else(missing)?.to_owned();
         let path = self.folder.join(id);

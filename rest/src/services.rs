@@ -10,7 +10,7 @@ use crate::error::{AnswerStatus, ApiError};
 use crate::messages::ConfigurationEntry;
 use crate::programs::ProgramStore;
 use gateways::blob_server::BlobServerGateway;
-use gateways::dispatcher::DispatcherGateway;
+use gateways::dispatcher::{BlobServerLocation, DispatcherGateway, RequestBlobServer};
 use gateways::leader_election::LeaderInformation;
 use gateways::metric_query::MetricQueryGateway;
 use gateways::resource_manager::ResourceManagerGateway;
@@ -40,7 +40,8 @@ pub struct RestServices {
     /// with 503.
     pub resource_manager: Leader,
     /// Gateway of this process's BlobServer, the store to which a program's file is uploaded before the program is planned
-    /// or run, so that all processes of the cluster can fetch it.
+    /// or run, so that all processes of the cluster can fetch it. While another JobManager leads, the file goes to that one's
+    /// BlobServer.
     pub blobs: Remote<BlobServerGateway>,
     /// The programs that were uploaded to this endpoint.
     pub programs: ProgramStore,
@@ -158,6 +159,21 @@ impl RestServices {
         C: Call<Gateway = ResourceManagerGateway, Error: AnswerStatus>,
     {
         Ok(self.resource_manager()?.ask_within(call, self.settings.answer_within).await?)
+    }
+
+    /// Returns a gateway to the BlobServer in which this Dispatcher looks for programs: that of this process if the Dispatcher runs here,
+    /// otherwise that of the Dispatcher's process, for which the Dispatcher is asked. An error (status 503 or 504) means that it did not
+    /// answer, as when it was superseded a moment ago.
+    pub(crate) async fn blobs_of(
+        &self,
+        dispatcher: &Remote<DispatcherGateway>,
+    ) -> Result<Remote<BlobServerGateway>, ApiError> {
+        if dispatcher.address().node == *self.rpc.node() {
+            return Ok(self.blobs.clone());
+        }
+        let BlobServerLocation { address, session } =
+            dispatcher.ask_within(RequestBlobServer {}, self.settings.answer_within).await?;
+        Ok(self.rpc.gateway(&address, session))
     }
 
     /// Returns the wall-clock time in Unix milliseconds.

@@ -11,6 +11,8 @@ mod checkpoints;
 mod limits;
 #[path = "endpoint/nodes.rs"]
 mod nodes;
+#[path = "endpoint/standby.rs"]
+mod standby;
 
 use actix::Actor;
 use futures::future::BoxFuture;
@@ -256,6 +258,9 @@ struct World {
     url: String,
     folder: TempDir,
     leader: watch::Sender<Option<LeaderInformation>>,
+    /// Shared by further processes, which the endpoint then reaches.
+    platform: Platform,
+    rpc: RpcService,
     handle: rest::RestHandle,
     _registrations: Vec<gateways::Registration>,
 }
@@ -292,7 +297,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
     };
     change(&mut settings);
     let services = RestServices {
-        platform,
+        platform: platform.clone(),
         rpc: rpc.clone(),
         dispatcher,
         resource_manager: watch::channel(Some(nodes::leader(&rpc, session))).1,
@@ -314,6 +319,8 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         url: handle.address.url.clone(),
         folder,
         leader,
+        platform,
+        rpc,
         handle,
         _registrations: registrations,
     }

@@ -6,7 +6,9 @@ use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
-use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
+use gateways::dispatcher::{
+    BlobServerLocation, PlanProgram, RequestBlobServer, SubmitError, SubmitProgram,
+};
 use gateways::job_services::{BuildInHost, BuiltInHost};
 use gateways::program_host::BuildError;
 use gateways::{Answer, Ask, CallError, TraceContext};
@@ -183,6 +185,16 @@ impl Dispatcher {
             }
         }
         self.say_needed_by(job);
+    }
+}
+
+impl Handler<Ask<RequestBlobServer>> for Dispatcher {
+    type Result = Answer<RequestBlobServer>;
+
+    fn handle(&mut self, _: Ask<RequestBlobServer>, _: &mut Context<Self>) -> Self::Result {
+        let services = &self.deps.services;
+        let address = services.rpc.address_of(crate::blob_server::ENDPOINT);
+        Ok(BlobServerLocation { address, session: services.session })
     }
 }
 

@@ -10,9 +10,9 @@ use crate::program_hosts::HostSide;
 use crate::services::LeaderRetrieval as _;
 use crate::testing::{TestProcess, seconds, session, settle};
 use gateways::dispatcher::{
-    CancelJob, ClientHeartbeat, DeliverCoordinationRequest, DispatcherGateway, JobError,
-    PlanProgram, RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview,
-    ShutDownCluster, SubmitError, SubmitJob,
+    BlobServerLocation, CancelJob, ClientHeartbeat, DeliverCoordinationRequest, DispatcherGateway,
+    JobError, PlanProgram, RequestBlobServer, RequestJobDetails, RequestJobResult,
+    RequestJobStatus, RequestJobsOverview, ShutDownCluster, SubmitError, SubmitJob,
 };
 use gateways::job_master::{CoordinationError, JobMasterGateway};
 use gateways::leader_election::{Component, LeaderInformation};
@@ -845,6 +845,16 @@ async fn a_job_whose_log_is_damaged_has_failed_and_says_so() {
     settle().await;
     assert_eq!(next.status(3).await, Ok(JobStatus::Failed), "it is recorded");
     assert!(next.stored(3).await.contains(&damaged), "people can look at it");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn another_process_is_told_the_blob_server_beside_the_dispatcher() {
+    let f = Fixture::session().await;
+    let services = &f.process.services;
+    let BlobServerLocation { address, session } =
+        f.gateway().ask(RequestBlobServer {}).await.unwrap();
+    assert_eq!(address, services.rpc.address_of(crate::blob_server::ENDPOINT));
+    assert_eq!(session, services.session);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

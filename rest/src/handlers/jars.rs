@@ -11,14 +11,18 @@ use crate::upload::store_upload;
 use actix_web::HttpRequest;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::web::{Bytes, Data, Path, Payload, ServiceConfig};
-use gateways::CallError;
 use gateways::blob_server::{
-    BlobError, CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, ReadBlob, UploadChunk,
+    BlobError, BlobServerGateway, CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, ReadBlob,
+    UploadChunk,
 };
 use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
+use gateways::{CallError, Remote};
 use model::{BlobKey, BlobKind, ContentHash, ProgramRef};
 use std::collections::BTreeMap;
 use tokio::io::AsyncReadExt;
+
+/// Gateway of the BlobServer of the JobManager whose Dispatcher leads.
+type Blobs = Remote<BlobServerGateway>;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     config
@@ -63,8 +67,9 @@ async fn run(state: State, jar: Path<String>, request: HttpRequest, body: Bytes)
     allowed(&state)?;
     let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
     let stored = state.programs.find(&jar)?;
-    let program = shipped(&state, &stored, &asked).await?;
     let (dispatcher, within) = (state.dispatcher()?, state.settings.build_within);
+    let blobs = state.blobs_of(&dispatcher).await?;
+    let program = shipped(&state, &blobs, &stored, &asked).await?;
     let submission = SubmitProgram {
         program: program.clone(),
         job_id: asked.job_id,
@@ -72,7 +77,7 @@ async fn run(state: State, jar: Path<String>, request: HttpRequest, body: Bytes)
         options: asked.options,
     };
     let submit = || dispatcher.ask_within(submission.clone(), within);
-    let job = with_program(&state, &stored, &program, submit).await?;
+    let job = with_program(&state, &blobs, &stored, &program, submit).await?;
     ok(&JarRunResponse { jobid: job.to_string() })
 }
 
@@ -80,21 +85,23 @@ async fn plan(state: State, jar: Path<String>, request: HttpRequest, body: Bytes
     allowed(&state)?;
     let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
     let stored = state.programs.find(&jar)?;
-    let program = shipped(&state, &stored, &asked).await?;
     let (dispatcher, within) = (state.dispatcher()?, state.settings.build_within);
+    let blobs = state.blobs_of(&dispatcher).await?;
+    let program = shipped(&state, &blobs, &stored, &asked).await?;
     let question = PlanProgram {
         program: program.clone(),
         parallelism: asked.parallelism,
         options: asked.options,
     };
     let plan = || dispatcher.ask_within(question.clone(), within);
-    let graph = with_program(&state, &stored, &program, plan).await?;
+    let graph = with_program(&state, &blobs, &stored, &program, plan).await?;
     ok(&PlanResponse { plan: render::plan(&graph) })
 }
 
-/// Puts the program where every process of the cluster can fetch it, and names it.
+/// Puts the program into `blobs`, the BlobServer of the leading JobManager, where every process of the cluster can fetch it, and names it.
 async fn shipped(
     state: &State,
+    blobs: &Blobs,
     stored: &StoredProgram,
     asked: &ProgramRequest,
 ) -> Result<ProgramRef, ApiError> {
@@ -103,9 +110,9 @@ async fn shipped(
     let (hash, size) = state.programs.content(stored).await.map_err(unreadable)?;
     // The limit is that of a build, so that a slow store delays the submission instead of failing it.
     let within = state.settings.build_within;
-    let present = state.blobs.ask_within(HasBlob { job: None, hash }, within).await?;
+    let present = blobs.ask_within(HasBlob { job: None, hash }, within).await?;
     if present.is_none() {
-        put_blob(state, stored, hash).await?;
+        put_blob(state, blobs, stored, hash).await?;
     }
     Ok(ProgramRef {
         hash,
@@ -123,6 +130,7 @@ async fn shipped(
 /// last job and does not know that this endpoint relies on it.
 async fn with_program<T, F>(
     state: &State,
+    blobs: &Blobs,
     stored: &StoredProgram,
     program: &ProgramRef,
     ask: impl Fn() -> F,
@@ -131,24 +139,25 @@ where
     F: Future<Output = Result<T, CallError<SubmitError>>>,
 {
     match ask().await {
-        Err(CallError::Refused(SubmitError::Build(_))) if is_gone(state, program).await => {
-            put_blob(state, stored, program.hash).await?;
+        Err(CallError::Refused(SubmitError::Build(_))) if is_gone(state, blobs, program).await => {
+            put_blob(state, blobs, stored, program.hash).await?;
             Ok(ask().await?)
         }
         answer => Ok(answer?),
     }
 }
 
-async fn is_gone(state: &State, program: &ProgramRef) -> bool {
+async fn is_gone(state: &State, blobs: &Blobs, program: &ProgramRef) -> bool {
     let ProgramRef { hash, size, .. } = *program;
     let key = BlobKey { job: None, hash, kind: BlobKind::Permanent, size };
     let look = ReadBlob { key, offset: 0, max: 1 };
-    let looked = state.blobs.ask_within(look, state.settings.answer_within).await;
+    let looked = blobs.ask_within(look, state.settings.answer_within).await;
     matches!(looked, Err(CallError::Refused(BlobError::NotFound(_))))
 }
 
 async fn put_blob(
     state: &State,
+    blobs: &Blobs,
     stored: &StoredProgram,
     hash: ContentHash,
 ) -> Result<(), ApiError> {
@@ -156,7 +165,7 @@ async fn put_blob(
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
     let within = state.settings.build_within;
     let upload =
-        state.blobs.ask_within(OpenUpload { job: None, kind: BlobKind::Permanent }, within).await?;
+        blobs.ask_within(OpenUpload { job: None, kind: BlobKind::Permanent }, within).await?;
     let mut file = tokio::fs::File::open(&stored.path).await.map_err(unreadable)?;
     let mut offset = 0_u64;
     loop {
@@ -171,9 +180,9 @@ async fn put_blob(
         }
         let next = offset + bytes.len() as u64;
         let chunk = UploadChunk { upload, offset, bytes };
-        state.blobs.ask_within(chunk, within).await?;
+        blobs.ask_within(chunk, within).await?;
         offset = next;
     }
-    state.blobs.ask_within(CloseUpload { upload, hash }, within).await?;
+    blobs.ask_within(CloseUpload { upload, hash }, within).await?;
     Ok(())
 }
