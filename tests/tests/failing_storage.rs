@@ -7,13 +7,10 @@ mod common;
 
 use common::passthrough::PassthroughMount;
 use common::{
-    Cluster, Numbers, Process, SOON, bin, eventually, free_port, ha, output_lines, repository_text,
-    request,
+    Cluster, Numbers, Process, SOON, bin, eventually, ha, output_lines, repository_text, request,
 };
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
-use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
@@ -44,21 +41,6 @@ fn records(cluster: &Cluster, folder: &Path, job: &str) -> Vec<(String, JobRecor
         (name, JobRecord::try_decode(&bytes).unwrap())
     };
     names.into_iter().map(read).collect()
-}
-
-/// Starts a second JobManager, which must not become the leader now; returns it and its REST port.
-fn start_standby(cluster: &mut Cluster) -> (Process, u16) {
-    let (rpc, rest) = (free_port(), free_port());
-    let mut command = cluster.command(&bin("flott"), &["jobmanager", "--output", "json"]);
-    for (key, port) in [("jobmanager.rpc.port", rpc), ("rest.port", rest)] {
-        command.arg("-D").arg(format!("{key}={port}"));
-    }
-    let mut standby = cluster.spawn("standby", command);
-    let mut line = String::new();
-    BufReader::new(standby.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Result<Value, _> = serde_json::from_str(&line);
-    assert!(ready.is_ok(), "'{line}'\n{}", standby.log());
-    (standby, rest)
 }
 
 /// Sends `GET /overview` every [`PACE`], whether or not the last request was answered, until `until` returns true.
@@ -129,7 +111,7 @@ impl Frozen {
             cluster.start_taskmanager(&[]);
         }
         cluster.await_taskmanagers(2);
-        let (standby, standby_rest) = start_standby(&mut cluster);
+        let (standby, standby_rest) = cluster.start_standby();
         Self { cluster, mount, storage, standby, standby_rest }
     }
 

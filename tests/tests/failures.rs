@@ -109,6 +109,21 @@ fn a_jobmanager_with_ha_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_program_is_submitted_to_a_standby_and_runs() {
+    let storage = tempfile::tempdir().unwrap();
+    let uri = format!("file://{}", storage.path().display());
+    let mut cluster = Cluster::start(&ha(&uri), 1);
+    let (_standby, rest_port) = cluster.start_standby();
+    cluster.rest_port = rest_port;
+    eventually(SOON, "the standby knows the leader", || {
+        cluster.block_on(cluster.client().jobs_overview()).ok()
+    });
+    let (job, out) = start_job(&cluster, 1);
+    cluster.await_state(&job, "FINISHED", SOON);
+    assert_exact(&out);
+}
+
+#[test]
 fn without_ha_the_job_is_lost_and_the_client_is_told() {
     let mut cluster = Cluster::start(&[], 2);
     let out = cluster.folder.path().join("sums");

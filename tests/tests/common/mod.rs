@@ -288,6 +288,22 @@ impl Cluster {
         ready
     }
 
+    /// Starts a second JobManager, which does not lead while the first one does; returns it and the port of its REST endpoint. The cluster
+    /// must have high availability.
+    pub fn start_standby(&mut self) -> (Process, u16) {
+        let (rpc, rest) = (free_port(), free_port());
+        let mut command = self.command(&bin("flott"), &["jobmanager", "--output", "json"]);
+        for (key, port) in [("jobmanager.rpc.port", rpc), ("rest.port", rest)] {
+            command.arg("-D").arg(format!("{key}={port}"));
+        }
+        let mut standby = self.spawn("standby", command);
+        let mut line = String::new();
+        BufReader::new(standby.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Result<Value, _> = serde_json::from_str(&line);
+        assert!(ready.is_ok(), "'{line}'\n{}", standby.log());
+        (standby, rest)
+    }
+
     /// Starts one more TaskManager with the arguments `more`, without waiting; returns its place in [`Cluster::taskmanagers`].
     pub fn start_taskmanager(&mut self, more: &[&str]) -> usize {
         let mut command = self.command(&bin("flott"), &["taskmanager"]);
