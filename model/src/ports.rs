@@ -95,6 +95,9 @@ mod tests {
         assert!(ports("").is_err());
         assert!(ports("70000").is_err());
         assert!(ports("10-5").is_err());
+        assert!(ports("0-7").is_err());
+        assert_eq!(ports(&vec!["1"; 1_024].join(",")).map(|all| all.len()), Ok(1_024));
+        assert!(ports(&vec!["1"; 1_025].join(",")).is_err());
         assert_eq!("1,3-4".parse::<PortSpec>().unwrap().to_string(), "1,3-4");
     }
 }

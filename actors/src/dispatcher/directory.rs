@@ -7,10 +7,13 @@ use model::JobId;
 use platform::Platform;
 use std::time::Duration;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::objects::StoreError;
 
 /// Longest the check of a directory may take: the client that submits the job waits. One call of a remote store ends after 30 s by
 /// itself; a network file system that hangs has no limit of its own.
 const CHECK_WITHIN: Duration = Duration::from_secs(40);
+/// Pause before a store that could not be reached is asked again.
+const CHECK_AGAIN: Duration = Duration::from_millis(500);
 /// Longest the deletion of a mark may take.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(10);
 
@@ -43,9 +46,8 @@ pub(super) async fn mark(
     platform: Platform,
 ) -> Result<Option<Marked>, NotStored> {
     let Some(uri) = options.get(&checkpointing::DIRECTORY) else { return Ok(None) };
-    let place = uri.clone();
-    let marked = async {
-        let objects = open_store(place, platform, s3_settings(options)).await?;
+    let marked = async || {
+        let objects = open_store(uri.clone(), platform.clone(), s3_settings(options)).await?;
         let directory = CheckpointDirectory::new(objects);
         let is_new = directory.mark_shared(job).await?;
         Ok::<_, CheckpointError>(is_new.then_some(Marked(directory, job)))
@@ -53,22 +55,31 @@ pub(super) async fn mark(
     in_time(&uri, marked).await
 }
 
-/// Waits for the check of the directory at `uri`.
+/// Waits for the check of the directory at `uri`, which is repeated while the store cannot be reached: it may be starting as well.
 ///
 /// # Errors
-/// [`NotStored::Directory`] with the store's error, or after [`CHECK_WITHIN`] with the time.
+/// [`NotStored::Directory`] with the store's error; after [`CHECK_WITHIN`] with the last one, or with the time if there was none.
 async fn in_time<T>(
     uri: &str,
-    check: impl Future<Output = Result<T, CheckpointError>>,
+    check: impl AsyncFn() -> Result<T, CheckpointError>,
 ) -> Result<T, NotStored> {
-    match tokio::time::timeout(CHECK_WITHIN, check).await {
+    let mut why = format!("it did not answer within {CHECK_WITHIN:?}");
+    let checked = async {
+        loop {
+            match check().await {
+                Err(error @ CheckpointError::Store(StoreError::Unreachable { .. })) => {
+                    why = error.to_string();
+                    tokio::time::sleep(CHECK_AGAIN).await;
+                }
+                checked => return checked,
+            }
+        }
+    };
+    match tokio::time::timeout(CHECK_WITHIN, checked).await {
         Ok(checked) => {
             checked.map_err(|error| NotStored::Directory(unusable_directory(uri, &error)))
         }
-        Err(_) => {
-            let why = format!("it did not answer within {CHECK_WITHIN:?}");
-            Err(NotStored::Directory(unusable_directory(uri, &why)))
-        }
+        Err(_) => Err(NotStored::Directory(unusable_directory(uri, &why))),
     }
 }
 
@@ -78,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_directory_that_hangs_does_not_leave_a_job_initializing() {
-        let hangs = std::future::pending::<Result<(), CheckpointError>>();
+        let hangs = async || std::future::pending::<Result<(), CheckpointError>>().await;
         let why = in_time("/mnt/checkpoints", hangs).await.unwrap_err().to_string();
         assert!(
             why.contains(
@@ -86,5 +97,22 @@ mod tests {
             ),
             "{why}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_is_being_started_is_asked_again_and_its_last_error_is_told() {
+        fn unreachable<T>() -> Result<T, CheckpointError> {
+            let (path, why) = ("ckpt".to_owned(), "connection refused".to_owned());
+            Err(CheckpointError::Store(StoreError::Unreachable { path, why }))
+        }
+        let tries = std::cell::Cell::new(0);
+        let starts = async || {
+            tries.set(tries.get() + 1);
+            if tries.get() < 4 { unreachable() } else { Ok(7) }
+        };
+        assert!(matches!(in_time("s3://ckpt", starts).await, Ok(7)));
+        let never = async || unreachable::<()>();
+        let why = in_time("s3://ckpt", never).await.unwrap_err().to_string();
+        assert!(why.contains("connection refused"), "{why}");
     }
 }

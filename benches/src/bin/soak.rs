@@ -73,6 +73,9 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
+/// Longest time that one job may take.
+const JOB_WITHIN: Duration = Duration::from_secs(120);
+
 /// Runs one job to its end. Returns the duration of its submission in milliseconds.
 async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f64> {
     let mut args = vec!["--count".to_owned(), "100".to_owned()];
@@ -85,7 +88,8 @@ async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f
     let began = Instant::now();
     let job = cluster.rest.run(jar, &request).await?.jobid;
     let took = millis(began);
-    until_finished(&cluster.rest, &job).await.with_context(|| format!("job {n}"))?;
+    let finished = tokio::time::timeout(JOB_WITHIN, until_finished(&cluster.rest, &job)).await;
+    finished.context("it takes more than 120 s")?.with_context(|| format!("job {n}"))?;
     Ok(took)
 }
 

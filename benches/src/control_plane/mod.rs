@@ -70,7 +70,10 @@ pub async fn leader_of(
 /// sharing group. It has no coordinators, so that no program has to be run on the JobManager's
 /// side.
 pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
-    let graph = pair(parallelism, parallelism, ShipStrategy::Hash);
+    let mut graph = pair(parallelism, parallelism, ShipStrategy::Hash);
+    for vertex in &mut graph.vertices {
+        vertex.max_parallelism = 1 << 15;
+    }
     let name = format!("all to all, {parallelism} x 2");
     JobGraph { job_id, name, bounded: false, ..graph }
 }

@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn an_operator_that_assigns_watermarks_may_go_and_no_other_one_gets_its_state() {
         let (mut graph, mut snapshot) = saved();
-        let watermark = declaration("watermark", StateDeclaration::WATERMARK, &[]);
+        let watermark = declaration("watermark", "watermark", &[]);
         for saved in snapshot.operators.values_mut() {
             saved.states = vec![watermark.clone()];
         }

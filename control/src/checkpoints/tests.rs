@@ -140,7 +140,10 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
 
 /// The number below which orphans are deleted, if they are, and the objects that stay.
 fn orphans(steps: &[CheckpointStep]) -> Option<(u64, BTreeSet<String>)> {
-    picked!(steps, CheckpointStep::DeleteOrphans { below, keep } => (*below, keep.clone())).pop()
+    let all =
+        picked!(steps, CheckpointStep::DeleteOrphans { below, keep } => (*below, keep.clone()));
+    assert!(all.len() <= 1, "{all:?}");
+    all.into_iter().next()
 }
 
 #[test]

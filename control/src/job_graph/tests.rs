@@ -37,6 +37,8 @@ fn each_fault_is_named() {
     shared.vertices[1].nodes = shared.vertices[0].nodes.clone();
     assert_eq!(check(&shared), Err(GraphError::Operators("v2".into())));
     let mut groups = pair(1, 1, ShipStrategy::Hash);
+    groups.vertices[0].max_parallelism = 32_768;
+    assert_eq!(check(&groups), Ok(()));
     groups.vertices[0].max_parallelism = 32_769;
     let error = check(&groups).unwrap_err();
     assert_eq!(error.to_string(), "it has 32769 key groups in a vertex, at most 32768 are allowed");

@@ -392,6 +392,7 @@ fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
     let sent = w.commands();
     assert_eq!(cancelled(&sent).len(), 2);
     assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
+    assert_eq!(w.running_on(1).len(), 2);
     w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.tm(3, 1);
     w.pass(1000);

@@ -2,11 +2,12 @@ use super::*;
 use crate::mutation::Mutation;
 use crate::testing::{picked, s, session, tm_name};
 use model::slots::SlotStatus;
-use model::{MemorySize, ResourceProfile, SlotId};
+use model::{LeaderSession, MemorySize, ResourceProfile, SlotId};
 use proptest::prelude::*;
 
 fn master(process: u64) -> JobMasterId {
-    JobMasterId(session(process))
+    // One nonce for all: the epochs alone say which one is superseded.
+    JobMasterId(LeaderSession { nonce: 9, ..session(process) })
 }
 fn spec(slots: u32) -> WorkerResourceSpec {
     WorkerResourceSpec {

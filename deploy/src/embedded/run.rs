@@ -21,6 +21,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const WAIT_MS: u64 = 5_000;
 /// Interval at which the results of an unbounded job are fetched.
 const POLL: Duration = Duration::from_millis(20);
+/// Longest wait for the answer to the submission: the check of a checkpoint directory alone may take 40 s.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum time for the cluster to stop.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
@@ -147,10 +149,12 @@ fn slots(graph: &JobGraph) -> u32 {
 async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph, signals: &mut Signals) -> Outcome {
     let dispatcher = cluster.dispatcher().await.map_err(Failure::start)?;
     let operators = collecting_operators(&graph);
-    let job_id = dispatcher.ask(SubmitJob { graph }).await.map_err(|e| match e {
-        CallError::Refused(refused) => Failure::start(refused),
-        CallError::Fabric(error) => Failure::start(error),
-    })?;
+    let job_id = dispatcher.ask_within(SubmitJob { graph }, SUBMITTED_WITHIN).await.map_err(
+        |e| match e {
+            CallError::Refused(refused) => Failure::start(refused),
+            CallError::Fabric(error) => Failure::start(error),
+        },
+    )?;
     let coordinators = LocalCoordinators { dispatcher: dispatcher.clone(), job_id, operators };
     let mut reader = ResultReader::new(coordinators, print_line);
     let reading = reader.read_all(POLL);

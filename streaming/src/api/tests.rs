@@ -6,7 +6,7 @@ use crate::{
     operators::BoxError,
     time::WatermarkStrategy,
 };
-use model::{ContentHash, JobId, ShipStrategy};
+use model::{ContentHash, JobId, JobVertex, ShipStrategy};
 use std::{collections::BTreeMap, path::Path};
 
 pub(crate) fn inputs(parallelism: u32) -> BuildInputs {
@@ -184,13 +184,16 @@ fn updates_of_a_key_keep_their_order() {
 #[test]
 fn a_chain_of_hundreds_of_operators_is_cut_before_it_fills_the_stack() {
     let job = built(2, |env: &Environment| {
-        let mut numbers = env.sequence(0..10);
+        let mut numbers = env.sequence(0..10).set_parallelism(3);
         for _ in 0..300 {
             numbers = numbers.map(|n| n + 1);
         }
         numbers.collect();
     });
-    assert_eq!(job.graph().vertices.len(), 3);
+    let of = |vertex: &JobVertex| (vertex.nodes.len(), vertex.parallelism);
+    let chains: Vec<_> = job.graph().vertices.iter().map(of).collect();
+    assert_eq!(chains, [(128, 3), (128, 3), (46, 3)]);
+    assert!(job.graph().edges.iter().all(|edge| edge.ship == ShipStrategy::Forward));
     let outcome = run(&job);
     assert_eq!(lines(&outcome), (300..310).map(|n| n.to_string()).collect::<Vec<_>>());
 }

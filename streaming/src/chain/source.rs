@@ -106,6 +106,11 @@ impl<R: SourceReader> SourceHead<R> {
         })
     }
 
+    /// Makes the reader read so many records at first.
+    pub(crate) fn reading_first(self, records: usize) -> Self {
+        Self { most: records, ..self }
+    }
+
     /// Passes the waiting events through the chain. Returns `None` when no event waits any more, else how the step
     /// ends.
     fn do_events(&mut self) -> Result<Option<Progress>, TaskError> {

@@ -43,8 +43,8 @@ pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
         return Err(BuildProgramError::Invalid("the program declares no source".into()));
     }
     let nodes = graph_nodes(inputs.nodes)?;
-    let heads = chain_heads(inputs);
-    let vertices = vertices(inputs, &nodes, &heads)?;
+    let Chains { heads, continued } = chains(inputs);
+    let vertices = vertices(inputs, &nodes, &heads, &continued)?;
     let (edges, reads) = edges(inputs.nodes, &vertices, &heads);
     let fingerprint = fingerprint(inputs.nodes, &nodes, &vertices);
     let bounded = inputs.nodes.iter().filter(|node| node.source).all(|node| node.bounded);
@@ -109,12 +109,26 @@ fn operator_id(text: &str) -> OperatorId {
 /// (`task::threads::STACK_BYTES`).
 const CHAIN_MAX: usize = 128;
 
-/// Returns for every node the index of the node that its chain begins with.
-fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
+/// The chains of a job, by indices of nodes.
+struct Chains {
+    /// For every node the node that its chain begins with.
+    heads: Vec<usize>,
+    /// For each node that begins a chain only because the chain before was full, the node that that one begins with.
+    continued: BTreeMap<usize, usize>,
+}
+
+/// Returns the node whose parallelism is that of the chain that begins with `head`.
+fn leader_of(head: usize, continued: &BTreeMap<usize, usize>) -> usize {
+    let before = |head: &usize| continued.get(head).copied();
+    std::iter::successors(Some(head), before).last().unwrap_or(head)
+}
+
+fn chains(inputs: &PlanInputs<'_>) -> Chains {
     let drafts = inputs.nodes;
+    let mut continued = BTreeMap::new();
     // The parallelism that the program knowingly gives to the chain that begins with a node.
-    let of_chain = |head: usize| {
-        let draft = drafts.get(head)?;
+    let of_chain = |head: usize, continued: &BTreeMap<usize, usize>| {
+        let draft = drafts.get(leader_of(head, continued))?;
         draft.parallelism.or(draft.single.then_some(1)).or(inputs.known_parallelism)
     };
     let mut consumers = vec![0_usize; drafts.len()];
@@ -131,12 +145,15 @@ fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
                 let from = only.from.0 as usize;
                 let alone = consumers.get(from) == Some(&1);
                 let same = |head: &usize| {
-                    draft.parallelism.is_none() || draft.parallelism == of_chain(*head)
+                    draft.parallelism.is_none() || draft.parallelism == of_chain(*head, &continued)
                 };
-                let has_room =
-                    |head: &usize| lengths.get(*head).is_some_and(|len| *len < CHAIN_MAX);
-                let chained = |head: &usize| alone && same(head) && has_room(head);
-                heads.get(from).copied().filter(chained).unwrap_or(index)
+                match heads.get(from).copied().filter(|head| alone && same(head)) {
+                    Some(head) if lengths.get(head).is_none_or(|len| *len >= CHAIN_MAX) => {
+                        continued.insert(index, head);
+                        index
+                    }
+                    head => head.unwrap_or(index),
+                }
             }
             _ => index,
         };
@@ -145,13 +162,14 @@ fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
         }
         heads.push(head);
     }
-    heads
+    Chains { heads, continued }
 }
 
 fn vertices(
     inputs: &PlanInputs<'_>,
     nodes: &[GraphNode],
     heads: &[usize],
+    continued: &BTreeMap<usize, usize>,
 ) -> Result<Vec<JobVertex>, BuildProgramError> {
     let mut chains: BTreeMap<usize, Vec<&GraphNode>> = BTreeMap::new();
     for (node, head) in nodes.iter().zip(heads) {
@@ -165,7 +183,8 @@ fn vertices(
             continue;
         };
         let names: Vec<&str> = chain.iter().map(|node| node.name.as_str()).collect();
-        let (parallelism, max_parallelism) = parallelism(inputs, draft)?;
+        let leader = inputs.nodes.get(leader_of(index, continued)).unwrap_or(draft);
+        let (parallelism, max_parallelism) = parallelism(inputs, leader)?;
         let group = slot_group(draft, heads, &groups);
         groups.insert(index, group.clone());
         vertices.push(JobVertex {

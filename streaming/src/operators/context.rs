@@ -437,6 +437,11 @@ impl OperatorContext {
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
+    /// Sends a request like [`OperatorContext::ask_coordinator`] that does no harm if it arrives twice: it is sent again if its answer is
+    /// lost. It may overtake others.
+    pub(crate) fn poll_coordinator(&self, event: Vec<u8>, ticket: u32) {
+        self.shared.upcalls.operator_poll(self.operator, event, self.ticket(ticket));
+    }
     /// Runs I/O on the process's runtime, beside the task; returns at once. The future's output comes as [`OperatorMail::Reply`] with
     /// `ticket`, an error if it panics, or if 4,096 requests of the task have no answer yet: then the future is not run at all. Futures of
     /// several calls run at the same time, and answers come in any order. Work not done when the task ends is dropped.

@@ -191,7 +191,8 @@ impl<S: Source> Subtask<S> {
         let times: Box<dyn SplitTimes<S::Record>> = Box::new(PerSplit::new(watermarks));
         let reader = crate::lock(source).create_reader(&context);
         let coordinated = S::Enumerator::COORDINATED;
-        let mut head = SourceHead::new(reader, coordinated, Some(times), next, context)?;
+        let head = SourceHead::new(reader, coordinated, Some(times), next, context)?;
+        let mut head = head.reading_first(BUDGET);
         head.open()?;
         Ok(Self { number: place.0, head, host, shared, output, ended: false })
     }

@@ -90,6 +90,7 @@ macro_rules! text {
             fn hash_key(&self, hasher: &mut KeyHasher) {
                 hasher.write_bytes(self.as_bytes());
             }
+            #[inline]
             fn weight(&self) -> usize {
                 let $text = self;
                 size_of::<Self>() + $heap

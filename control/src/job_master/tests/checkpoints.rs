@@ -28,7 +28,7 @@ impl World {
         self.core.start(at(0));
         self.tm(1, slots);
         let tasks = self.run_all();
-        self.commands();
+        assert_eq!(triggered(&self.commands()), []);
         (self, tasks)
     }
 

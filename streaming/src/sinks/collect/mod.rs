@@ -124,7 +124,8 @@ impl CollectSink {
         if let Some(chunk) = self.unsent.front()
             && !std::mem::replace(&mut self.sending, true)
         {
-            context.ask_coordinator(encode_one(&(VERSION, chunk.encoded())), SENT);
+            // The coordinator takes a chunk once.
+            context.poll_coordinator(encode_one(&(VERSION, chunk.encoded())), SENT);
         }
     }
 }

@@ -115,6 +115,23 @@ fn a_part_that_has_ended_outlives_restarts_and_one_that_a_restart_has_copied_doe
 }
 
 #[test]
+fn a_part_that_has_ended_after_the_checkpoint_that_is_restored_is_continued_from_it() {
+    let (tmp, out) = output();
+    let mut test = sink(&out).open().unwrap();
+    push(&mut test, 0, &["before"]);
+    let before = test.barrier(1, false).unwrap();
+    test.notify_complete(1).unwrap();
+    push(&mut test, 0, &["lost"]);
+    test.end_of_input().unwrap();
+    test.fail();
+    let mut restored = sink(&out).attempt(1).restore(before).open().unwrap();
+    push(&mut restored, 0, &["after"]);
+    restored.finish().unwrap();
+    assert_eq!(lines(&out), ["before", "after"]);
+    assert_eq!(entries(tmp.path()), 1);
+}
+
+#[test]
 fn a_commit_that_is_repeated_after_a_crash_at_any_point_publishes_once() {
     for subtasks in [1, 3] {
         for earlier in [false, true] {

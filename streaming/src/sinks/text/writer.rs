@@ -85,11 +85,17 @@ impl TextWriter {
         Ok(file.get_ref().metadata()?.len())
     }
 
-    /// Appends the part of an earlier attempt up to the length that counts.
+    /// Appends the part of an earlier attempt, which may have ended since, up to the length that counts.
     fn append(&mut self, path: &Path, bytes: u64) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.flush()?;
-        let copied = io::copy(&mut File::open(path)?.take(bytes), file.get_mut())?;
+        let part = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::open(ended(path)).map_err(|_| error)?
+            }
+            opened => opened?,
+        };
+        let copied = io::copy(&mut part.take(bytes), file.get_mut())?;
         let why = || io::Error::other(format!("it has {copied} bytes, the checkpoint {bytes}"));
         if copied == bytes { Ok(()) } else { Err(why()) }
     }
@@ -101,7 +107,7 @@ impl TextWriter {
         self.sync()?;
         self.file = None;
         // From now on checkpoints hold the part itself, which must outlive all attempts: this name is never that of a leftover.
-        let ended = self.staging.join(format!("ended-{}", self.names.part(0)));
+        let ended = ended(&self.path);
         fs::rename(&self.path, &ended)?;
         self.path = ended;
         File::open(&self.staging)?.sync_all()?;
@@ -110,6 +116,12 @@ impl TextWriter {
         self.ready = Some(TextPart { subtask, host: marks::host(), path, identity });
         Ok(())
     }
+}
+
+/// Returns the path of a part once it has ended.
+fn ended(part: &Path) -> PathBuf {
+    let name = part.file_name().unwrap_or_default();
+    part.with_file_name(format!("ended-{}", name.display()))
 }
 
 impl Identity {
