@@ -437,8 +437,7 @@ impl OperatorContext {
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
-    /// Sends a request like [`OperatorContext::ask_coordinator`] that does no harm if it arrives twice: it is sent again if its answer is
-    /// lost. It may overtake others.
+    /// Sends a request like [`OperatorContext::ask_coordinator`], and again if its answer is lost: it must do no harm twice.
     pub(crate) fn poll_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_poll(self.operator, event, self.ticket(ticket));
     }
