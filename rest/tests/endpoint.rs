@@ -326,7 +326,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
     }
 }
 
-/// What `curl` prints of an answer with these options; it ends with the status where they ask for it.
+/// Returns the output of `curl` with these options; it ends with the status where they ask for it.
 async fn curl(url: &str, options: &[&str]) -> String {
     let mut curl = tokio::process::Command::new("curl");
     let out = curl.args(["-sS", url]).args(options).output().await.unwrap();

@@ -1,10 +1,11 @@
 //! Checks the checkpoint directory of a submitted job, before anything of the job is stored or started.
 
 use super::jobs::NotStored;
-use crate::stores::{open_store, s3_settings, unusable_directory};
+use crate::stores::{open_store, retried, s3_settings, unusable_directory};
 use conf::{Options, checkpointing};
 use model::JobId;
 use platform::Platform;
+use std::cell::RefCell;
 use std::time::Duration;
 use storage::checkpoints::{CheckpointDirectory, CheckpointError};
 use storage::objects::StoreError;
@@ -12,8 +13,8 @@ use storage::objects::StoreError;
 /// Longest the check of a directory may take: the client that submits the job waits. One call of a remote store ends after 30 s by
 /// itself; a network file system that hangs has no limit of its own.
 const CHECK_WITHIN: Duration = Duration::from_secs(40);
-/// Pause before a store that could not be reached is asked again.
-const CHECK_AGAIN: Duration = Duration::from_millis(500);
+/// Shortest and longest pause before a store that could not be reached is asked again.
+const CHECK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(500));
 /// Longest the deletion of a mark may take.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(10);
 
@@ -63,23 +64,17 @@ async fn in_time<T>(
     uri: &str,
     check: impl AsyncFn() -> Result<T, CheckpointError>,
 ) -> Result<T, NotStored> {
-    let mut why = format!("it did not answer within {CHECK_WITHIN:?}");
-    let checked = async {
-        loop {
-            match check().await {
-                Err(error @ CheckpointError::Store(StoreError::Unreachable { .. })) => {
-                    why = error.to_string();
-                    tokio::time::sleep(CHECK_AGAIN).await;
-                }
-                checked => return checked,
-            }
-        }
+    let why = RefCell::new(format!("it did not answer within {CHECK_WITHIN:?}"));
+    let told = async || check().await.inspect_err(|error| *why.borrow_mut() = error.to_string());
+    let starts = |error: &CheckpointError| {
+        matches!(error, CheckpointError::Store(StoreError::Unreachable { .. }))
     };
+    let checked = retried("use the checkpoint directory", CHECK_AGAIN, starts, told);
     match tokio::time::timeout(CHECK_WITHIN, checked).await {
         Ok(checked) => {
             checked.map_err(|error| NotStored::Directory(unusable_directory(uri, &error)))
         }
-        Err(_) => Err(NotStored::Directory(unusable_directory(uri, &why))),
+        Err(_) => Err(NotStored::Directory(unusable_directory(uri, &why.borrow()))),
     }
 }
 

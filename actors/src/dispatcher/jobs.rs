@@ -9,6 +9,7 @@ use crate::program_hosts::program_key;
 use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
+use conf::execution::misplaced;
 use control::dispatcher::{Origin, Refusal};
 use control::mutation::Rule;
 use gateways::TraceContext;
@@ -97,14 +98,13 @@ impl Dispatcher {
         let admitted = self.table.admit(&graph, origin).map_err(|why| refused(job, why));
         let options = match self.building.get(&job).map(|building| &building.options) {
             Some((own, merged)) if *own == graph.options => Ok(merged.clone()),
-            Some((own, _)) => match conf::execution::misplaced(&graph.options, own) {
+            building => match building.and_then(|(own, _)| misplaced(&graph.options, own)) {
                 Some(key) => Err(SubmitError::InvalidGraph(format!(
                     "the program sets '{key}', which is not an option of a job but of the cluster's processes or its clients; set it in \
                      their flott.yaml"
                 ))),
                 None => self.merged(&graph.options),
             },
-            None => self.merged(&graph.options),
         };
         let options = match admitted.and_then(|()| options.inspect_err(|_| self.table.forget(job)))
         {

@@ -69,7 +69,11 @@ impl Needs {
         }
         let restores =
             async { Ok(self.restores_from(reader, &snapshot.uri, (asking, false)).await) };
-        Ok(answered(path, restores).await?.map(Need::StartedFrom))
+        if let Some(job) = answered(path, restores).await? {
+            return Ok(Some(Need::StartedFrom(job)));
+        }
+        let others = answered(path, reader.dependents(snapshot)).await?;
+        Ok((!others.is_empty()).then_some(Need::BuiltOn(others)))
     }
 
     /// Returns the job, other than `asking`, that claims the snapshot and has not deleted it yet: its first complete checkpoint will,
@@ -123,6 +127,8 @@ pub(super) enum Need {
     Unknown,
     /// This job was started from it and has no complete checkpoint of its own.
     StartedFrom(JobId),
+    /// It is a checkpoint on whose files these other checkpoints of its job build, by their folders.
+    BuiltOn(Vec<String>),
 }
 
 /// Longest a snapshot's metadata may take to be read. It is a small object, and the client that submits the job waits; a remote

@@ -71,17 +71,12 @@ async fn check_claim(
     };
     let need = needs.need_of(reader, (path, snapshot), Some(job)).await;
     match need.map_err(NotStored::Restore)? {
-        None => {
-            let others = answered(path, reader.dependents(snapshot)).await;
-            match &others.map_err(NotStored::Restore)?[..] {
-                [] => Ok(()),
-                others => Err(NotStored::Restore(format!(
-                    "{path} has files that other checkpoints of its job build on: start from it with --claim-mode no_claim, or \
-                     dispose of the others first: {}",
-                    others.join(", ")
-                ))),
-            }
-        }
+        None => Ok(()),
+        Some(Need::BuiltOn(others)) => Err(NotStored::Restore(format!(
+            "{path} has files that other checkpoints of its job build on: start from it with --claim-mode no_claim, or dispose of the \
+             others first: {}",
+            others.join(", ")
+        ))),
         Some(Need::Runs(owner)) => {
             let what = format!("is a checkpoint of job {owner}, which still runs and needs it");
             refused(&what, owner)

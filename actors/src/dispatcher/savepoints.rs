@@ -86,14 +86,6 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
             let need = needs.need_of(&reader, (&path, &snapshot), None).await;
             let stays = match need.map_err(|why| failed(&why))? {
                 None => {
-                    let others = answered(&path, reader.dependents(&snapshot)).await;
-                    let others = others.map_err(|why| failed(&why))?;
-                    if !others.is_empty() {
-                        return Err(failed(&format!(
-                            "{path} has files that other checkpoints of its job build on: dispose of them first: {}",
-                            others.join(", ")
-                        )));
-                    }
                     reader.delete(&snapshot).await.map_err(|error| failed(&error))?;
                     return Ok(path);
                 }
@@ -105,6 +97,10 @@ impl Handler<Ask<DisposeSavepoint>> for Dispatcher {
                 ),
                 Some(Need::StartedFrom(job)) => format!(
                     "job {job} was started from {path} and needs it until a checkpoint of its own is complete"
+                ),
+                Some(Need::BuiltOn(others)) => format!(
+                    "{path} has files that other checkpoints of its job build on: dispose of them first: {}",
+                    others.join(", ")
                 ),
             };
             Err(failed(&stays))

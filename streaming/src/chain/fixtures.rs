@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A batch with the watermark behind it, or an event.
 pub(crate) type Content<T> = Result<(Vec<T>, Option<i64>), StreamEvent>;
 
-/// What a port was sent and told, and what it takes.
+/// The state of a test port: the elements that it was sent, the calls that it got, and the room that it has.
 pub(crate) struct PortState<T> {
     /// How many more elements each channel takes.
     pub(crate) room: Vec<usize>,

@@ -90,9 +90,10 @@ impl<R: SourceReader> SourceHead<R> {
         Ok(Self {
             reader: reader.map_err(|error| failure(&context, error))?,
             out: ReaderOutput::new(out, times),
+            // A subtask that had read everything takes no splits any more, so its enumerator must not know it.
+            link: (coordinated && !context.shared.restored_at_end).then(EnumeratorLink::default),
             context,
             requests: Requests::default(),
-            link: coordinated.then(EnumeratorLink::default),
             events: VecDeque::new(),
             passed: Vec::new(),
             triggered: 0,
@@ -286,10 +287,6 @@ impl<R: SourceReader> SourceHead<R> {
 impl<R: SourceReader> Head for SourceHead<R> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.collector().next_mut().open()?;
-        if self.context.shared.restored_at_end {
-            // It takes no splits any more, so its enumerator must not know it.
-            self.link = None;
-        }
         self.restore()?;
         if self.context.shared.restored_at_end {
             // Everything was read and has left the chain: only its end is told again.

@@ -43,8 +43,8 @@ pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
         return Err(BuildProgramError::Invalid("the program declares no source".into()));
     }
     let nodes = graph_nodes(inputs.nodes)?;
-    let Chains { heads, continued } = chains(inputs);
-    let vertices = vertices(inputs, &nodes, &heads, &continued)?;
+    let Chains { heads, leaders } = chains(inputs);
+    let vertices = vertices(inputs, &nodes, &heads, &leaders)?;
     let (edges, reads) = edges(inputs.nodes, &vertices, &heads);
     let fingerprint = fingerprint(inputs.nodes, &nodes, &vertices);
     let bounded = inputs.nodes.iter().filter(|node| node.source).all(|node| node.bounded);
@@ -113,22 +113,21 @@ const CHAIN_MAX: usize = 128;
 struct Chains {
     /// For every node the node that its chain begins with.
     heads: Vec<usize>,
-    /// For each node that begins a chain only because the chain before was full, the node that that one begins with.
-    continued: BTreeMap<usize, usize>,
+    /// For each node that begins a chain only because the chain before was full, the node whose parallelism the chain has.
+    leaders: BTreeMap<usize, usize>,
 }
 
 /// Returns the node whose parallelism is that of the chain that begins with `head`.
-fn leader_of(head: usize, continued: &BTreeMap<usize, usize>) -> usize {
-    let before = |head: &usize| continued.get(head).copied();
-    std::iter::successors(Some(head), before).last().unwrap_or(head)
+fn leader_of(head: usize, leaders: &BTreeMap<usize, usize>) -> usize {
+    leaders.get(&head).copied().unwrap_or(head)
 }
 
 fn chains(inputs: &PlanInputs<'_>) -> Chains {
     let drafts = inputs.nodes;
-    let mut continued = BTreeMap::new();
+    let mut leaders = BTreeMap::new();
     // The parallelism that the program knowingly gives to the chain that begins with a node.
-    let of_chain = |head: usize, continued: &BTreeMap<usize, usize>| {
-        let draft = drafts.get(leader_of(head, continued))?;
+    let of_chain = |head: usize, leaders: &BTreeMap<usize, usize>| {
+        let draft = drafts.get(leader_of(head, leaders))?;
         draft.parallelism.or(draft.single.then_some(1)).or(inputs.known_parallelism)
     };
     let mut consumers = vec![0_usize; drafts.len()];
@@ -145,11 +144,11 @@ fn chains(inputs: &PlanInputs<'_>) -> Chains {
                 let from = only.from.0 as usize;
                 let alone = consumers.get(from) == Some(&1);
                 let same = |head: &usize| {
-                    draft.parallelism.is_none() || draft.parallelism == of_chain(*head, &continued)
+                    draft.parallelism.is_none() || draft.parallelism == of_chain(*head, &leaders)
                 };
                 match heads.get(from).copied().filter(|head| alone && same(head)) {
                     Some(head) if lengths.get(head).is_none_or(|len| *len >= CHAIN_MAX) => {
-                        continued.insert(index, head);
+                        leaders.insert(index, leader_of(head, &leaders));
                         index
                     }
                     head => head.unwrap_or(index),
@@ -162,14 +161,14 @@ fn chains(inputs: &PlanInputs<'_>) -> Chains {
         }
         heads.push(head);
     }
-    Chains { heads, continued }
+    Chains { heads, leaders }
 }
 
 fn vertices(
     inputs: &PlanInputs<'_>,
     nodes: &[GraphNode],
     heads: &[usize],
-    continued: &BTreeMap<usize, usize>,
+    leaders: &BTreeMap<usize, usize>,
 ) -> Result<Vec<JobVertex>, BuildProgramError> {
     let mut chains: BTreeMap<usize, Vec<&GraphNode>> = BTreeMap::new();
     for (node, head) in nodes.iter().zip(heads) {
@@ -183,7 +182,7 @@ fn vertices(
             continue;
         };
         let names: Vec<&str> = chain.iter().map(|node| node.name.as_str()).collect();
-        let leader = inputs.nodes.get(leader_of(index, continued)).unwrap_or(draft);
+        let leader = inputs.nodes.get(leader_of(index, leaders)).unwrap_or(draft);
         let (parallelism, max_parallelism) = parallelism(inputs, leader)?;
         let group = slot_group(draft, heads, &groups);
         groups.insert(index, group.clone());
