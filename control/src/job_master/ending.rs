@@ -129,7 +129,11 @@ impl JobCore {
     fn stop_everything(&mut self, now: Now) {
         self.publishing = false;
         self.timers.clear();
-        self.abort_checkpoint("the job ends", now);
+        let why = match self.root_cause {
+            Some(_) => self.newest_failure(),
+            None => "the job is being canceled".to_owned(),
+        };
+        self.abort_checkpoint(&why, now);
         let all: Vec<TaskIndex> = (0..self.exec.len()).map(TaskIndex).collect();
         self.cancel_tasks(&all, now);
         self.settle(now);

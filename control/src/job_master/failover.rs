@@ -111,7 +111,7 @@ impl JobCore {
                 let resume = now.mono.saturating_add(delay);
                 self.publishing = false;
                 self.advance_status(JobStatus::Restarting, now);
-                self.abort_checkpoint("tasks of the job have failed", now);
+                self.abort_checkpoint(&self.newest_failure(), now);
                 for region in &regions {
                     self.stop_coordinators_of(*region);
                     self.enter_phase(*region, Phase::Stopping { resume });
@@ -138,6 +138,16 @@ impl JobCore {
         let record = self.failure_record(cause.clone(), task, now);
         self.failures.push_front(record);
         self.failures.truncate(self.config.history.max(1));
+    }
+
+    /// Says in one line what has failed last, for checkpoints and savepoints that it has ended.
+    pub(super) fn newest_failure(&self) -> String {
+        let Some(FailureRecord { task, cause, .. }) = self.failures.front() else {
+            return "tasks of the job have failed".to_owned();
+        };
+        let what = task.as_ref().map_or("the job".to_owned(), |task| format!("task '{task}'"));
+        let first_line = cause.message.lines().next().unwrap_or_default();
+        format!("{what} has failed: {}: {first_line}", cause.kind)
     }
 
     fn failure_record(

@@ -254,7 +254,8 @@ impl JobCore {
                 // The answer follows when the job has finished.
                 self.savepoints.stopped = Some(request);
                 if self.status() != JobStatus::Running {
-                    self.abort_savepoints("tasks of the job have failed");
+                    let why = self.newest_failure();
+                    self.abort_savepoints(&why);
                 }
             }
             other => self.savepoints.running = other,

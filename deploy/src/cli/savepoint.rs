@@ -28,7 +28,8 @@ pub(super) async fn savepoint(context: &Context, args: Savepoint) -> Outcome {
     let body = SavepointBody { target_directory, ..SavepointBody::default() };
     let begun = client.savepoint(&job, &body).await;
     let trigger = begun.map_err(|e| client::failure(context, &client, e))?;
-    let folder = savepoint_of(context, &client, &job, &trigger).await?;
+    let what = format!("the savepoint of job {job}");
+    let folder = savepoint_of(context, &client, &what, (&job, &trigger)).await?;
     context.print.value(&json!({ "jobid": job, "savepoint": folder }), || {
         format!("savepoint of job {job}: {folder}")
     })?;
@@ -42,7 +43,8 @@ pub(super) async fn stop(context: &Context, args: Stop) -> Outcome {
     let body = StopBody { target_directory, drain: Some(args.drain), ..StopBody::default() };
     let begun = client.stop(&job, &body).await;
     let trigger = begun.map_err(|e| client::failure(context, &client, e))?;
-    let folder = savepoint_of(context, &client, &job, &trigger).await?;
+    let what = format!("the stop of job {job}");
+    let folder = savepoint_of(context, &client, &what, (&job, &trigger)).await?;
     context.print.value(&json!({ "jobid": job, "stopped": true, "savepoint": folder }), || {
         format!("job {job} has stopped; its savepoint: {folder}")
     })?;
@@ -54,28 +56,30 @@ async fn dispose(context: &Context, cluster: &ClusterArgs, path: String) -> Outc
     let client = targets::retrieve(context, cluster).await?;
     let begun = client.dispose_savepoint(&path).await;
     let trigger = begun.map_err(|e| client::failure(context, &client, e))?;
-    end_of(context, &client, || client.disposal_status(&trigger)).await?;
+    let what = format!("the deletion of savepoint {path}");
+    end_of(context, &client, &what, || client.disposal_status(&trigger)).await?;
     context.print.value(&json!({ "savepoint": path, "disposed": true }), || {
         format!("savepoint {path} is deleted")
     })?;
     Ok(Exit::Success)
 }
 
-/// Waits for a savepoint and returns its folder.
+/// Waits for the savepoint of `what` and returns its folder.
 async fn savepoint_of(
     context: &Context,
     client: &RestClient,
-    job: &str,
-    trigger: &str,
+    what: &str,
+    (job, trigger): (&str, &str),
 ) -> Result<String, Failure> {
-    let ended = end_of(context, client, || client.savepoint_status(job, trigger)).await?;
+    let ended = end_of(context, client, what, || client.savepoint_status(job, trigger)).await?;
     ended.ok_or_else(|| Failure::start("the JobManager does not say where the savepoint is"))
 }
 
-/// Asks about an operation until it has ended. Returns its location, if it has one.
+/// Asks about the operation `what` until it has ended. Returns its location, if it has one.
 async fn end_of<F: Future<Output = Result<OperationInfo, ClientError>>>(
     context: &Context,
     client: &RestClient,
+    what: &str,
     ask: impl Fn() -> F,
 ) -> Result<Option<String>, Failure> {
     let mut pause = ASK_AGAIN.0;
@@ -85,13 +89,13 @@ async fn end_of<F: Future<Output = Result<OperationInfo, ClientError>>>(
             Ok(info) => {
                 heard = Instant::now();
                 if let Some(ended) = ended(info) {
-                    return ended.map_err(Failure::start);
+                    return ended.map_err(|why| Failure::start(format!("{what} failed: {why}")));
                 }
             }
             Err(error) if error.is_transient() && heard.elapsed() < SILENT_MAX => {}
             Err(error) => {
                 let failure = client::failure(context, client, error);
-                let message = format!("{failure}\nhow the operation ends is not known");
+                let message = format!("{failure}\nhow {what} ends is not known");
                 return Err(Failure::new(Exit::Unknown, message));
             }
         }

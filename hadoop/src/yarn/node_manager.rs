@@ -89,7 +89,11 @@ impl NmClient {
         };
         let request = StartContainersRequest { start_container_request: vec![one] };
         let response: StartContainersResponse = self.call(node, token, method, &request).await?;
-        failed(response.failed_requests)
+        match failed(response.failed_requests) {
+            // A try whose answer was lost has started it: nobody else has its token.
+            Err(YarnError::Container { message, .. }) if message.contains(RUNS_ALREADY) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Asks a node for the state of one of its containers; `token` is the node's NMToken.
@@ -173,6 +177,9 @@ impl NmClient {
         Ok(())
     }
 }
+
+/// The NodeManager's text for a container that it has begun to start before (`ContainerManagerImpl.startContainerInternal`).
+const RUNS_ALREADY: &str = "already is running on this node";
 
 /// How nodes are asked again, and for how long in all; `None` for ever.
 pub(super) fn patience(conf: &Configuration) -> Result<(RetryPolicy, Option<Duration>), ConfError> {

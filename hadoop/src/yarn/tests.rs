@@ -407,10 +407,10 @@ fn node_token() -> Token {
 
 #[tokio::test]
 async fn containers_are_started_asked_after_and_stopped() {
-    let unknown = |id: ContainerId| ContainerExceptionMap {
+    let refused = |id: ContainerId, why: &str| ContainerExceptionMap {
         container_id: Some(id),
         exception: Some(SerializedException {
-            message: Some("not known".to_owned()),
+            message: Some(why.to_owned()),
             class_name: Some("org.apache.hadoop.yarn.exceptions.YarnException".to_owned()),
             ..SerializedException::default()
         }),
@@ -428,9 +428,14 @@ async fn containers_are_started_asked_after_and_stopped() {
             assert_eq!(one.container_token.as_ref().unwrap().kind, kinds::CONTAINER);
             let launch = one.container_launch_context.as_ref().unwrap();
             assert_eq!(launch.command, ["./worker"]);
-            let failed_requests = match launch.environment.is_empty() {
-                true => vec![unknown(id(1))],
-                false => vec![],
+            let failed_requests = match launch.environment.first().map(|set| set.value()) {
+                None => vec![refused(id(1), "not known")],
+                Some("again") => {
+                    let why =
+                        "Container container_1_0001_01_000002 already is running on this node!!";
+                    vec![refused(id(1), why)]
+                }
+                Some(_) => vec![],
             };
             Ok(StartContainersResponse { failed_requests, ..Default::default() }.encode_to_vec())
         }
@@ -447,7 +452,7 @@ async fn containers_are_started_asked_after_and_stopped() {
         }
         "stopContainers" => {
             let asked = StopContainersRequest::decode(body.clone()).unwrap().container_id[0];
-            let failed_requests = vec![unknown(asked)];
+            let failed_requests = vec![refused(asked, "not known")];
             Ok(StopContainersResponse { succeeded_requests: vec![], failed_requests }
                 .encode_to_vec())
         }
@@ -486,6 +491,9 @@ async fn containers_are_started_asked_after_and_stopped() {
         ContainerLaunchContext::of_command("./worker").with_env("A", "1").with_env("A", "2");
     assert_eq!(launch.environment.len(), 1);
     nodes.start(&container, &node_token(), launch).await.unwrap();
+    // The answer to an earlier try was lost.
+    let again = ContainerLaunchContext::of_command("./worker").with_env("A", "again");
+    nodes.start(&container, &node_token(), again).await.unwrap();
     let bare = ContainerLaunchContext::of_command("./worker");
     let refused = nodes.start(&container, &node_token(), bare).await.unwrap_err();
     assert!(

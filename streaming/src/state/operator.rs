@@ -156,9 +156,7 @@ impl<V: FlottType> OperatorStateField for UnionListState<V> {
 pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, StateError> {
     let mut out = vec![VERSION];
     write_fields(&S::declare(), &mut out);
-    let mut rows = RowWriter::default();
-    state.write(&mut rows);
-    rows.finish(&mut out);
+    RowWriter::default().write(&mut out, |rows| state.write(rows));
     check_written()?;
     Ok(out)
 }

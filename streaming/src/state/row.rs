@@ -7,8 +7,9 @@
 //! store, fetch and page the entries of a map one by one.
 
 use super::StateError;
-use crate::types::{CodecError, FlottType, Reader, fingerprint, write_len, write_varint};
+use crate::types::{CodecError, FlottType, Reader, fingerprint, write_varint};
 use model::graph::StateDeclaration;
+use std::{iter, mem};
 
 /// The state of one key: a struct whose fields are states. Implemented by `#[derive(State)]`; its methods are for operators, backends and
 /// snapshots, and a program has no need to call them. (The state of a subtask is an [`OperatorState`](super::OperatorState).)
@@ -168,30 +169,78 @@ impl Row<'_> {
     }
 }
 
-/// Collects the rows of one key, which are the encoded entries of its state; reused for the next key after [`RowWriter::finish`].
+/// Appends the rows of keys, which are the encoded entries of their states, to a buffer; see [`RowWriter::write`].
 #[derive(Debug, Default)]
 pub struct RowWriter {
     rows: usize,
+    /// The buffer that is appended to, while it is.
     bytes: Vec<u8>,
-    part: Vec<u8>,
+    count: Place,
+    entry: Place,
+    value: Place,
 }
 
 impl RowWriter {
+    /// Appends the number of rows that `write` writes, and the rows, to `out`. Nothing is copied within the buffer if the rows are as
+    /// long as those of the call before, up to a power of 128.
+    pub fn write(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Self)) {
+        mem::swap(&mut self.bytes, out);
+        self.rows = 0;
+        let at = self.count.leave(&mut self.bytes);
+        write(self);
+        self.count.fill(at, self.rows, &mut self.bytes);
+        mem::swap(&mut self.bytes, out);
+    }
     /// Returns a writer for the rows of the field with that number, its index in [`State::declare`].
     pub fn fields(&mut self, field: u32) -> FieldRows<'_> {
         FieldRows { field, rows: self }
     }
-    /// Appends the number of rows and the rows to `out`, and empties this writer.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
-        write_len(self.rows, out);
-        out.append(&mut self.bytes);
-        self.rows = 0;
+}
+
+/// The place that is left in a buffer for a number that is known only after what follows it: a varint, for which as many bytes are left
+/// as the last one took.
+#[derive(Debug)]
+struct Place {
+    width: usize,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { width: 1 }
     }
-    fn part(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.part.clear();
-        write(&mut self.part);
-        write_len(self.part.len(), &mut self.bytes);
-        self.bytes.extend_from_slice(&self.part);
+}
+
+impl Place {
+    /// Leaves the place for a number at the end of the buffer, and returns where it is.
+    fn leave(&self, out: &mut Vec<u8>) -> usize {
+        let at = out.len();
+        out.resize(at + self.width, 0);
+        at
+    }
+    /// Writes the number into the place that was left. What follows it is moved if the number takes more bytes or fewer.
+    fn fill(&mut self, at: usize, number: usize, out: &mut Vec<u8>) {
+        let end = at + self.width;
+        let bits = usize::BITS - (number | 1).leading_zeros();
+        self.width = bits.div_ceil(7) as usize;
+        if end - at != self.width {
+            out.splice(at..end, iter::repeat_n(0, self.width));
+        }
+        let (place, mut left) = (out.get_mut(at..at + self.width).unwrap_or_default(), number);
+        if let Some((last, others)) = place.split_last_mut() {
+            for byte in others {
+                *byte = left as u8 | 0x80;
+                left >>= 7;
+            }
+            *last = left as u8;
+        }
+    }
+    /// Appends what `write` appends, with its length in front of it.
+    fn measured(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = self.leave(out);
+        write(out);
+        // A `write` that takes bytes away, which its contract forbids, leaves a length that a restore refuses.
+        let length = out.len().saturating_sub(at + self.width);
+        self.fill(at, length, out);
     }
 }
 
@@ -203,12 +252,13 @@ pub struct FieldRows<'r> {
 }
 
 impl FieldRows<'_> {
-    /// Adds a row. `entry` and `value` are called once each and append their bytes to the buffer that they get.
+    /// Adds a row. `entry` and `value` are called once each and append their bytes to the buffer that they get, which has other bytes
+    /// already.
     pub fn row(&mut self, entry: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
         self.rows.rows += 1;
         write_varint(u64::from(self.field), &mut self.rows.bytes);
-        self.rows.part(entry);
-        self.rows.part(value);
+        self.rows.entry.measured(&mut self.rows.bytes, entry);
+        self.rows.value.measured(&mut self.rows.bytes, value);
     }
 }
 

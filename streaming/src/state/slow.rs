@@ -97,9 +97,8 @@ impl<K: Key, V: Kept> Slow<K, V> {
     }
 
     fn written(state: &V) -> Vec<u8> {
-        let (mut rows, mut bytes) = (RowWriter::default(), Vec::new());
-        state.write(&mut rows);
-        rows.finish(&mut bytes);
+        let mut bytes = Vec::new();
+        RowWriter::default().write(&mut bytes, |rows| state.write(rows));
         bytes
     }
 

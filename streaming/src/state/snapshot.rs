@@ -64,7 +64,7 @@ fn write_head_of<K: Key>(version: u8, fields: &[StateDeclaration], out: &mut Vec
     write_fields(fields, out);
 }
 
-/// Appends an entry of a snapshot, whose rows `state` writes. `rows` is empty before and after.
+/// Appends an entry of a snapshot, whose rows `state` writes.
 pub(super) fn write_entry<K: Key>(
     group: u32,
     key: &K,
@@ -74,8 +74,7 @@ pub(super) fn write_entry<K: Key>(
 ) {
     write_varint(u64::from(group) + 1, out);
     key.encode(out);
-    state(rows);
-    rows.finish(out);
+    rows.write(out, state);
 }
 
 /// Restores the snapshots in `bytes`, at least one, which follow each other, into a backend: those keys whose groups `groups` owns; other

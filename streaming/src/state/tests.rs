@@ -332,10 +332,11 @@ fn a_state_of_another_type_or_kind_is_refused_by_name() {
 #[test]
 fn a_list_is_read_from_its_runs_in_order() {
     let run = |first: u64, values: &[u32], list: &mut ListState<u32>| {
-        let mut rows = RowWriter::default();
-        rows.fields(0).row(|entry| first.encode(entry), |out| values.to_vec().encode(out));
         let mut bytes = Vec::new();
-        rows.finish(&mut bytes);
+        let values = values.to_vec();
+        RowWriter::default().write(&mut bytes, |rows| {
+            rows.fields(0).row(|entry| first.encode(entry), |out| values.encode(out));
+        });
         let mut input = crate::types::Reader::new(&bytes);
         let (_, row) = RowReader::new(&mut input, &[Some(0)]).unwrap().next().unwrap().unwrap();
         StateField::read(list, row)
@@ -345,6 +346,33 @@ fn a_list_is_read_from_its_runs_in_order() {
     run(2, &[3], &mut list).unwrap();
     assert_eq!(list.get().unwrap(), [1, 2, 3]);
     assert!(run(2, &[3], &mut list).is_err());
+}
+
+/// The writer leaves as many bytes for a length as the last one took: lengths on both sides of 127 and 16,383 follow each other.
+#[test]
+fn rows_are_read_as_they_were_written_whatever_the_lengths_of_those_before_them() {
+    let lengths = [0, 127, 128, 16_383, 16_384, 1, 3_000_000, 5];
+    let keys = lengths.iter().flat_map(|length| [1, 130, 0].map(|count| (*length, count)));
+    let (mut writer, mut bytes) = (RowWriter::default(), Vec::new());
+    for (length, count) in keys.clone() {
+        writer.write(&mut bytes, |rows| {
+            for n in 0..count {
+                let value = vec![7u8; length / (n + 1)];
+                rows.fields(2).row(|out| vec![n as u64; n].encode(out), |out| value.encode(out));
+            }
+        });
+    }
+    let mut input = crate::types::Reader::new(&bytes);
+    for (length, count) in keys {
+        let mut rows = RowReader::new(&mut input, &[None, None, Some(0)]).unwrap();
+        for n in 0..count {
+            let (_, row) = rows.next().unwrap().unwrap();
+            assert_eq!(row.entry::<Vec<u64>>().unwrap(), vec![n as u64; n]);
+            assert!(row.value::<Vec<u8>>().unwrap() == vec![7; length / (n + 1)]);
+        }
+        assert!(rows.is_empty());
+    }
+    input.finish().unwrap();
 }
 
 /// Entries in groups, with their numbers before them.

@@ -169,15 +169,16 @@ mod tests {
 
     /// The bytes of sessions between these milliseconds, in that order.
     fn bytes(windows: &[(i64, i64)]) -> Vec<u8> {
-        let (mut rows, mut out) = (RowWriter::default(), Vec::new());
-        for (start, last) in windows {
-            let mut one = Sessions::default();
-            let window = TimeWindow::new(*start, *last);
-            let add = Sessions::add::<u8, u8, Count>;
-            assert_eq!(add(&mut one, 0..0, window, 1, &mut Count), window);
-            one.write(&mut rows);
-        }
-        rows.finish(&mut out);
+        let mut out = Vec::new();
+        RowWriter::default().write(&mut out, |rows| {
+            for (start, last) in windows {
+                let mut one = Sessions::default();
+                let window = TimeWindow::new(*start, *last);
+                let add = Sessions::add::<u8, u8, Count>;
+                assert_eq!(add(&mut one, 0..0, window, 1, &mut Count), window);
+                one.write(rows);
+            }
+        });
         out
     }
 
