@@ -1,14 +1,32 @@
 //! A wrapper that makes any type with serde's traits, such as a type of another crate, a record type.
 
 use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_len, written::refuse};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use std::{
     any::type_name,
     ops::{Deref, DerefMut},
 };
 
-/// Maximum nesting of a value, because decoding recurses.
+/// Maximum nesting of lists and maps in a value, because decoding recurses.
 const DEEPEST: usize = 64;
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    decoder.set_max_depth(DEEPEST);
+    T::deserialize(&mut decoder)
+}
+
+/// Returns true if an encoded value is nested so deeply that it is not decoded again.
+fn is_too_deep<T: DeserializeOwned>(bytes: &[u8]) -> bool {
+    use rmp_serde::decode::Error::DepthLimitExceeded;
+    // Each level takes a byte. Passing over the value is cheap, and counts the variants of enums as levels, which decoding does not.
+    bytes.len() > DEEPEST
+        && matches!(read::<IgnoredAny>(bytes), Err(DepthLimitExceeded))
+        && matches!(read::<T>(bytes), Err(DepthLimitExceeded))
+}
 
 /// Removes the module path of every path in a type's name: `alloc::vec::Vec<program::Point>` becomes `Vec<Point>`.
 fn without_modules(full: &str) -> String {
@@ -27,8 +45,8 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and
 /// larger than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore
-/// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. Decoding fails with [`CodecError::Invalid`]
-/// for values that are nested more than 64 deep. Memory on the heap does not count in [`FlottType::weight`], so that a batch of large
+/// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. A value in which lists
+/// and maps are nested more than 64 deep fails the task that writes it with [`CodecError::TooDeep`]. Memory on the heap does not count in [`FlottType::weight`], so that a batch of large
 /// values is large. If a value's `Serialize` returns an error, the task that writes the value fails.
 ///
 /// ```
@@ -66,15 +84,15 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> FlottType for Serde<T> {
     }
     fn encode(&self, out: &mut Vec<u8>) {
         let bytes = written(&self.0);
+        if is_too_deep::<T>(&bytes) {
+            return refuse(CodecError::TooDeep);
+        }
         write_len(bytes.len(), out);
         out.extend_from_slice(&bytes);
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
         let len = input.count()?;
-        let mut decoder = rmp_serde::Deserializer::from_read_ref(input.take(len)?);
-        decoder.set_max_depth(DEEPEST);
-        let value = T::deserialize(&mut decoder);
-        value.map(Self).map_err(|_| CodecError::Invalid { what: "serde value" })
+        read(input.take(len)?).map(Self).map_err(|_| CodecError::Invalid { what: "serde value" })
     }
     fn hash_key(&self, hasher: &mut KeyHasher) {
         hasher.write_bytes(&written(&self.0));
