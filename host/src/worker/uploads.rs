@@ -22,9 +22,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The shortest and the longest part, in bytes.
+/// The size, in bytes, from which a part is full in a store that takes pieces: its bytes are not in memory, and each part costs the
+/// creation, the sync and the deletion of a file.
+const STREAMED_PART_BYTES: u64 = 16 << 20;
+/// The shortest and the longest part, in bytes, in a store that takes only whole objects.
 const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
-/// Parts grow with the state that is stored already: each has at most a sixteenth of it, so that those that a store takes only whole are
+/// These parts grow with the state that is stored already: each has at most a sixteenth of it, so that those that a store takes only whole are
 /// small beside it.
 const PART_OF_STATE: u64 = 16;
 /// The number of parts of a snapshot that are stored at once.
@@ -60,8 +63,9 @@ pub struct Target {
 }
 
 /// A handle to the running upload of one operator's snapshot: an async task that stores the chunks as parts. Each part but the last ones is
-/// ended by the chunk with which it reaches a sixteenth of the state so far, at least 4 MiB and at most 32 MiB. If the handle is dropped
-/// before [`Upload::end`], the upload ends and deletes the parts that it has stored.
+/// ended by the chunk with which it reaches 16 MiB in a store of files; in one that takes only whole objects, a sixteenth of the state so
+/// far, at least 4 MiB and at most 32 MiB. If the handle is dropped before [`Upload::end`], the upload ends and deletes the parts that it
+/// has stored.
 pub struct Upload {
     steps: mpsc::UnboundedSender<Step>,
     /// Cancelled when the checkpoint is aborted.
@@ -283,10 +287,13 @@ impl Uploading {
             part.held.extend_from_slice(&chunk.bytes);
             return Ok(None);
         }
-        let full = part.bytes;
         self.write(any, chunk.bytes).await?;
-        let most = (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end());
-        if full >= most { self.store(any).await } else { Ok(None) }
+        let part = if any { &self.any } else { &self.few };
+        let most = match &part.writer {
+            Some(writer) if writer.is_streamed() => STREAMED_PART_BYTES,
+            _ => (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end()),
+        };
+        if part.bytes >= most { self.store(any).await } else { Ok(None) }
     }
 
     /// Writes what a part holds, and then these bytes, into its object.

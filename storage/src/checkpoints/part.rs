@@ -26,6 +26,11 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
+    /// Returns true if the store takes the pieces as they come; false if they stay in memory until [`PartWriter::finish`].
+    pub fn is_streamed(&self) -> bool {
+        self.writer.is_streamed()
+    }
+
     /// Appends a piece, and drops its bytes as soon as the store has taken or copied them. After an error the writer can only be dropped,
     /// which leaves no part.
     ///

@@ -45,6 +45,11 @@ impl PieceWriter {
         Self { store: Arc::clone(store), name, content, bytes: 0 }
     }
 
+    /// Returns true if the store takes pieces as they come.
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.content, Content::Stream(_))
+    }
+
     /// Returns the number of bytes of all pieces so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -235,3 +235,28 @@ fn key_groups_are_listed_as_runs_unless_there_are_too_many() {
     assert_eq!(runs_of((0..65).map(|n| n * 2).collect()), []);
     assert_eq!(runs_of(vec![u32::MAX, u32::MAX]), [(u32::MAX, u32::MAX)]);
 }
+
+#[tokio::test]
+async fn a_store_of_files_gets_parts_of_16_mib() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn storage::objects::ObjectStore> =
+        Arc::new(storage::objects::FileObjects::open(folder.path()).unwrap());
+    let uploads = Uploads::default();
+    for n in 0..(40 << 20) / CHUNK {
+        let bytes = Bytes::from(vec![n as u8; CHUNK]);
+        let chunk = StateChunk { groups: Some(vec![n as u32]), bytes };
+        uploads.add(key(), chunk, &Handle::current(), || Target {
+            directory: CheckpointDirectory::new(Arc::clone(&store)),
+            job_id: JOB,
+            inline_max: 1_000,
+        });
+    }
+    let stored = uploads.take(key()).unwrap().end(Vec::new()).await.unwrap();
+    let StateHandle::Parts(parts) = stored else { panic!("no parts") };
+    let mut shown: Vec<_> =
+        parts.iter().map(|part| (part.groups.clone(), part.state.bytes())).collect();
+    shown.sort();
+    let sixteen = 16 << 20;
+    let expected = [(0, 63, sixteen), (64, 127, sixteen), (128, 159, 8 << 20)];
+    assert_eq!(shown, expected.map(|(first, last, bytes)| (vec![(first, last)], bytes)));
+}
