@@ -2,8 +2,8 @@
 //! offers slots to JobMasters, takes tasks, passes states on, fences itself.
 //!
 //! Leaders come and go; an answer or a request of one that is not the present one changes nothing. A slot
-//! that is given back must never be free for others before what ran in it has ended; a job's tasks must
-//! never outlive the connection to the JobMaster that deployed them.
+//! that is given back must never be free for others before its tasks have ended or their process was told to end at once (it may live
+//! some milliseconds longer); a job's tasks must never outlive the connection to the JobMaster that deployed them.
 
 mod jobs;
 mod messages;
