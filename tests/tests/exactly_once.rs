@@ -161,7 +161,6 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
     let options = [
         ("execution.checkpointing.interval", "200ms"),
         ("execution.checkpointing.dir", checkpoints.to_str().unwrap()),
-        ("execution.checkpointing.incremental", "true"),
         ("pipeline.auto-generate-uids", "true"),
         ("restart-strategy.type", "fixed-delay"),
         ("restart-strategy.fixed-delay.attempts", "1000"),

@@ -52,8 +52,9 @@ options! {
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with
     /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, files of
     /// older checkpoints stay if a retained one is disposed of, and one that other retained checkpoints build on is neither disposed of nor
-    /// claimed before them.
-    INCREMENTAL: bool = "execution.checkpointing.incremental" => false, other ["state.backend.incremental"];
+    /// claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store everything, so that the
+    /// one before is whole if a file of the newest is damaged. (Flink's default is false, because its heap state has no such checkpoints.)
+    INCREMENTAL: bool = "execution.checkpointing.incremental" => true, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),
         other ["state.storage.fs.memory-threshold"];

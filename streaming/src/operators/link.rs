@@ -12,12 +12,25 @@ use crate::{
 };
 use bytes::Bytes;
 use model::NodeId;
-use std::{cell::Cell, collections::VecDeque, sync::atomic::Ordering};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, VecDeque},
+    sync::atomic::Ordering,
+};
 
 /// The option with which snapshots contain only what has changed since the checkpoint before.
 const INCREMENTAL: &str = "execution.checkpointing.incremental";
+/// The option with which a job may continue from an older checkpoint.
+const FALLBACK: &str = "execution.checkpointing.fallback";
 /// The metric of how many bytes of memory an operator's state takes.
 const STATE_BYTES: &str = "stateBytes";
+
+/// Returns whether snapshots may contain only what has changed. A job that does not say so, but may fall back to an older checkpoint,
+/// wants checkpoints that share no files.
+fn is_incremental(options: &BTreeMap<String, String>) -> bool {
+    let is_on = |option| options.get(option).map(|value| value == "true");
+    is_on(INCREMENTAL).unwrap_or(is_on(FALLBACK) != Some(true))
+}
 
 /// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that an interrupted
 /// step has left unprocessed, takes the operator's snapshots and hands them to the host, shows the metric `stateBytes` of an operator with
@@ -60,7 +73,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
-        let incremental = context.shared.options.get(INCREMENTAL).is_some_and(|on| on == "true");
+        let incremental = is_incremental(&context.shared.options);
         Self {
             operator,
             out,

@@ -623,17 +623,39 @@ impl Operator<u64> for Incremental {
     }
 }
 
-#[test]
-fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() {
-    let options = [("execution.checkpointing.incremental".to_owned(), "true".to_owned())];
+fn link_of_incremental(options: &[(&str, &str)]) -> Link<u64, Incremental> {
+    let options = options.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let context = crate::testing::context(
         (0, 1),
-        options.into(),
+        options.collect(),
         crate::Interrupt::default(),
         Arc::new(Clock::default()),
     );
-    let next = Box::new(Door::default());
-    let mut link = Link::new(Incremental, next, SideOutputs::default(), context);
+    Link::new(Incremental, Box::new(Door::default()), SideOutputs::default(), context)
+}
+
+#[test]
+fn snapshots_build_on_earlier_ones_unless_the_job_may_fall_back_or_says_otherwise() {
+    let incremental = "execution.checkpointing.incremental";
+    let fallback = "execution.checkpointing.fallback";
+    let changes = SnapshotKind::Changes { base: 1 };
+    for (options, kind) in [
+        (&[][..], changes),
+        (&[(fallback, "false")], changes),
+        (&[(fallback, "true")], SnapshotKind::Full),
+        (&[(fallback, "true"), (incremental, "true")], changes),
+        (&[(incremental, "false")], SnapshotKind::Full),
+    ] {
+        let mut link = link_of_incremental(options);
+        let barrier = crate::seam::Barrier { checkpoint: 2, ..crate::seam::Barrier::default() };
+        assert_eq!(link.event(StreamEvent::Barrier(barrier)).unwrap(), Flow::Done);
+        assert_eq!(link.begun(), Some(kind), "{options:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() {
+    let mut link = link_of_incremental(&[]);
     let changes = SnapshotKind::Changes { base: 1 };
     let barriers = [
         (false, false, changes),
