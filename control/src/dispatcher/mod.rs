@@ -92,11 +92,12 @@ pub enum Refusal {
 pub enum JobPhase {
     /// An earlier Dispatcher left the job, and its log is being read.
     Recovering,
-    /// A child process builds the job's graph; the id is reserved meanwhile.
+    /// The job's graph is being built by its program host; the id is reserved meanwhile.
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
-    /// The job has a runner, the component that starts and watches its JobMaster.
+    /// The job has, or is about to get, a runner (the component that starts and watches its JobMaster); or recovery found that it can
+    /// never run again, and it is being failed.
     Running,
     /// The job has ended, and its end steps are being done; after the last one it has no phase.
     Ending,

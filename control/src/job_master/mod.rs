@@ -369,8 +369,8 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure that the job restarted or failed for, with at most 16 failures of other tasks at the same time; `None`
-    /// if there was none. A failure that [`JobCore::fail`] was called with is not among them.
+    /// Returns the newest failure that the job restarted or failed for (also one that [`JobCore::fail`] was called with), with at most 16
+    /// failures of other tasks that were being cancelled for it; `None` if there was none under this JobMaster.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }

@@ -39,7 +39,7 @@ pub enum Order {
     Revoked(LeaderSession),
     /// Report that the process of this session ended without having been asked to; the caller decides what follows.
     Died(LeaderSession),
-    /// Everything has ended after [`HandOver::close`]; no order follows.
+    /// Everything has ended after [`HandOver::close`]; only answers to later revocations ([`Order::Revoked`]) may follow.
     Closed,
 }
 

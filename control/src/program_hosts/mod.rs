@@ -190,7 +190,7 @@ impl Places {
     }
 
     /// Records that the job has finished and its host serves the collected results at `now` (monotonic). Also called at each
-    /// later request for these results. Ignored while the host is being ended.
+    /// later request for these results. Ignored if the job has no host, or the host is being ended.
     pub fn serving(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Serving { since: now }, |held| held != Use::Ending);
     }

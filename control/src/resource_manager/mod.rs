@@ -46,7 +46,7 @@ pub enum Command {
         /// Number of the request for a worker.
         request: u64,
     },
-    /// Have the driver end a worker that is not needed, came too late or is dead.
+    /// Have the driver end a worker that is not needed, came too late, did not register in time or is dead.
     ReleaseWorker {
         /// Process of the worker.
         resource_id: ResourceId,

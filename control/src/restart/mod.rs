@@ -18,12 +18,12 @@ pub const ROW_DELAY: Duration = Duration::from_millis(200);
 pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
 /// A restart strategy and its settings (Flink's `restart-strategy.*`): whether a failed part of a job is restarted, and after
-/// which delay.
+/// which delay. After failures in a row ([`ROW_WITHIN`]) every delay is at least [`ROW_DELAY`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestartSpec {
     /// No restarts: the first failure fails the job.
     None,
-    /// A limited number of restarts, each after the same delay.
+    /// A limited number of restarts, each after the same delay (at least [`ROW_DELAY`] after failures in a row).
     FixedDelay {
         /// Number of restarts in the life of the JobMaster; the next failure fails the job. 0: the first one does.
         attempts: u32,
@@ -45,7 +45,8 @@ pub enum RestartSpec {
         /// Number of restarts since the last reset, after which a failure fails the job; 0: the first one does; `None`: no limit.
         attempts: Option<u32>,
     },
-    /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
+    /// Restarts after the same delay (at least [`ROW_DELAY`] after failures in a row), until more than `max` failures fall into one
+    /// interval; that fails the job.
     FailureRate {
         /// Maximum number of failures within the interval that are restarted. 0: the first failure fails the job.
         max: u32,

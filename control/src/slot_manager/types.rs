@@ -46,8 +46,9 @@ pub struct Settings {
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
     /// those that the job uses already, then from the most used. In both cases among slots of the smallest size that suffices.
     pub spread_out: bool,
-    /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made before; in
-    /// production two heartbeat intervals. 0: every report counts.
+    /// Time for which the last change of a slot's state (by an answer, a notice that it is free, or a report) overrides its TaskExecutor's
+    /// further reports, which may have been made before; in production two heartbeat intervals. 0: every report counts. A pending request
+    /// overrides them until it is answered.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,

@@ -91,7 +91,7 @@ pub enum Event {
         reason: String,
     },
     /// A JobMaster was not heard for so long that it may soon declare this process dead: the job's program host is killed, its
-    /// tasks fail and its slots are reported as lost. Ignored if no task of the job runs here.
+    /// tasks fail and its slots are reported as lost. Ignored unless this JobMaster is connected and a task of the job runs here.
     JobMasterSilent {
         /// The job that the event is about.
         job: JobId,
@@ -117,7 +117,8 @@ pub enum Event {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A job's program host that was asked to end has ended; another is launched if the job has got a new slot since.
+    /// A job's program host that was asked to end has ended; another is launched if the job has got a new slot since, or has a new
+    /// JobMaster and slots that wait for it.
     HostEnded {
         /// The job that the event is about.
         job: JobId,
@@ -338,7 +339,8 @@ pub enum Command {
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// End the process in an orderly way: the ResourceManager does not need it any more.
+    /// End the process in an orderly way, because the ResourceManager wants that: the process was idle for too long, its worker or node
+    /// was reported as lost, or the cluster ends.
     End {
         /// The reason as text, for log lines and users.
         reason: String,
