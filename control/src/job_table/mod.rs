@@ -237,7 +237,8 @@ impl Job {
         true
     }
 
-    /// Marks every task that has not ended as FAILED with this cause, because its host has ended, and queues the reports.
+    /// Marks every task that has not ended as FAILED with this cause, because its host has ended or is being killed, and queues the
+    /// reports.
     pub fn fail_running(&mut self, cause: &FailureCause) {
         for (attempt, task) in &mut self.tasks {
             if task.state.is_terminal() {

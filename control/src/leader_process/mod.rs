@@ -16,7 +16,7 @@ mod tests;
 pub enum Phase {
     /// Leadership was granted; the process is not started because an earlier one has not ended yet.
     Created,
-    /// The process was started and runs.
+    /// The process was started ([`Order::Start`]) and was not asked to stop; it may not answer yet.
     Running,
     /// The process has been asked to stop and has not ended yet.
     Stopped,

@@ -89,8 +89,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Records the present leader; `None`: there is none now, and a registration ends. A new leader is asked at once, and
-    /// earlier failures are forgotten. The same leader again changes nothing.
+    /// Records the present leader; `None`: there is none now. A registration at the former one ends. A new leader is asked at once,
+    /// and earlier failures are forgotten. The same leader again changes nothing, also if it has refused for good.
     pub fn leader_changed(&mut self, leader: Option<I>) -> Next<I> {
         if leader == self.leader() {
             return Next::Nothing;

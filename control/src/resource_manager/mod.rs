@@ -344,7 +344,8 @@ impl ResourceManager {
     }
 
     /// Handles an event of the driver: workers that were started or found become known, failed ones are requested again after a
-    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). `now` is monotonic.
+    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). The loss of the external system gives
+    /// [`Command::Fatal`]. `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {

@@ -128,8 +128,8 @@ pub struct Lack {
     pub job_id: JobId,
     /// The leader session of the JobMaster that declared the requirements, and is told of the shortage.
     pub job_master_id: JobMasterId,
-    /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
-    /// hold.
+    /// The shortage as text for users, for each profile: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that this
+    /// job and others hold; also why a TaskManager with such slots can never be started, if that is known.
     pub message: String,
 }
 
