@@ -329,10 +329,10 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of writing the pointer of a checkpoint, or of a stop's savepoint, to the job's log. On success (with the
-    /// metadata as stored) the checkpoint is complete, the failures in a row end, and older ones beyond the number to be kept are
-    /// discarded; otherwise it is aborted and has failed, and in the case of a stop all tasks fail. Ignored unless it was being persisted.
-    /// `now` is monotonic.
+    /// Handles the outcome of storing the metadata of a checkpoint, or of a stop's savepoint, and writing its pointer to the job's log. On
+    /// success (with the metadata as stored) the checkpoint is complete, the failures in a row end, and older ones beyond the number to be
+    /// kept are discarded; otherwise it is aborted and has failed, and in the case of a stop all tasks fail. Ignored unless it was being
+    /// persisted. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,
