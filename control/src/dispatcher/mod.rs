@@ -113,9 +113,10 @@ pub enum EndStep {
     /// or [`JobTable::forget`] if another leader owns the job. Once the result is recorded, every later Dispatcher knows that
     /// the job has ended.
     RecordResult,
-    /// Delete the job's blobs (files that were stored for it), then call [`JobTable::step_done`].
+    /// Ask for the deletion of the job's blobs (files that were stored for it), then call [`JobTable::step_done`] without waiting.
     DeleteBlobs,
-    /// End the job's program host, once no client collects results from it, then call [`JobTable::step_done`].
+    /// Have the job's program host ended, at once, or later if a client may still collect results from it; then call
+    /// [`JobTable::step_done`] without waiting for its end.
     ReleaseHost,
     /// End the cluster, because its only job has ended in this state; the last step, only if the cluster runs one job.
     EndCluster(JobStatus),

@@ -33,7 +33,7 @@ pub enum Found<'a> {
 }
 
 /// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`]: start the job, fail it (its graph or
-/// log can't be used), or nothing. After the first two the job's phase is [`JobPhase::Running`].
+/// log can't be used), or nothing. After `Run` and `Fail` the job's phase is [`JobPhase::Running`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.

@@ -158,7 +158,8 @@ pub enum Event {
         connection: u64,
     },
     /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new, and repeated until it has taken
-    /// them. Slots that were given back are freed when their last task has ended.
+    /// them or is disconnected. Attempts that are unknown here or have ended are ignored; no launch is compared. Slots that were given
+    /// back are freed when their last task has ended.
     TaskStates {
         /// The job that the event is about.
         job: JobId,
@@ -273,7 +274,7 @@ pub enum Command {
         at_once: bool,
     },
     /// Tell the program host how much memory it has, because it has started or the job has got another slot here; the memory follows from
-    /// the number of the job's slots. It is not taken away when a slot is freed.
+    /// the number of the job's slots, so that it may also become less: the memory of a freed slot is taken away by the next such command.
     ResizeHost {
         /// The job that the command is about.
         job: JobId,
