@@ -263,8 +263,8 @@ pub enum Command {
         /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
-    /// End the job's program host; answered with [`Event::HostEnded`] once its process is gone. Its tasks are cancelled or killed with it,
-    /// and no state of theirs is awaited.
+    /// End the job's program host; answered with [`Event::HostEnded`] once its process is gone, at once if it was still being launched, and
+    /// also if its end was not seen in time. Its tasks are cancelled or killed with it, and no state of theirs is awaited.
     EndHost {
         /// The job that the command is about.
         job: JobId,
