@@ -10,8 +10,9 @@ use model::LeaderSession;
 #[cfg(test)]
 mod tests;
 
-/// The phase of a leader process (what runs a component, such as the Dispatcher, under one leader session); phases follow in
-/// this order and never go back.
+/// The phase of a leader process (what runs a component, such as the Dispatcher, under one leader session). Phases follow in
+/// this order, none is skipped, and they never go back; a process that is never started (its leadership was revoked or replaced
+/// before) is dropped in phase `Created`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Leadership was granted; the process is not started because an earlier one has not ended yet.

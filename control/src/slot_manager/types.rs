@@ -44,7 +44,8 @@ pub struct Settings {
     /// The way in which the cluster gets its workers.
     pub supply: Supply,
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
-    /// those that the job uses already, then from the most used. In both cases among slots of the smallest size that suffices.
+    /// those that the job uses already, then from the most used. In both cases all slots of the smallest size that suffices come before
+    /// larger ones, which are taken only for the rest.
     pub spread_out: bool,
     /// Time for which the last change of a slot's state (by an answer, a notice that it is free, or a report) overrides its TaskExecutor's
     /// further reports, which may have been made before; in production two heartbeat intervals. 0: every report counts. A pending request

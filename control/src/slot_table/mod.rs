@@ -46,7 +46,7 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
-    /// `taskmanager.slot.timeout`, which begins anew when the job's program host has started.
+    /// `taskmanager.slot.timeout`, which does not run while the job's program host is being started, and begins anew when it is up.
     Inactive,
     /// The connected JobMaster has accepted the slot, by its answer to the offer or by deploying into it; kept without a time limit.
     Active,
