@@ -1,7 +1,7 @@
 //! Rules broken on purpose, each the reason why one invariant of the simulation exists.
 //!
 //! Without the feature `mutants` only [`Mutation::None`] can be made, so a product's build holds no
-//! broken rule. A core asks `mutation.is(…)` at the one place where the rule stands.
+//! broken rule. A core asks [`Mutation::keeps`] at the one place where the rule stands.
 
 /// Declares each rule with the mutation that breaks it.
 macro_rules! rules {
@@ -10,21 +10,22 @@ macro_rules! rules {
         /// [`Mutation::None`]; the others need the feature `mutants`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub enum Mutation {
-    /// No mutation: every rule holds.
+            /// No mutation: every rule holds.
             #[default]
             None,
             $($(#[$broken])* #[cfg(feature = "mutants")] $mutation,)*
         }
 
-        /// The rules of the control plane that a [`Mutation`] can break, one each. Code that depends on a rule asks
-        /// [`Mutation::keeps`] and behaves wrongly if the answer is false.
+        /// The rules of the control plane that a [`Mutation`] can break, one each, with and without the feature `mutants`. Code that
+        /// depends on a rule asks [`Mutation::keeps`] and behaves wrongly if the answer is false.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Rule {
             $($(#[$kept])* $rule,)*
         }
 
         impl Mutation {
-            /// Every mutation that breaks a rule; [`Mutation::None`] is not among them.
+            /// Every mutation that breaks a rule; [`Mutation::None`] is not among them. The constant exists only with the feature
+            /// `mutants`.
             #[cfg(feature = "mutants")]
             pub const ALL: &[Self] = &[$(Self::$mutation),*];
 

@@ -96,7 +96,7 @@ impl Registry {
         values
     }
 
-    /// Updates the rates of all meters; `elapsed` is the time since the last call, by the caller's monotonic clock. The process calls it
+    /// Updates the rates of all meters; `elapsed` is the time since the last call, as the caller states it. The process calls it
     /// every few seconds: rates do not change otherwise. A meter that was registered in between counts as if it had been there for all of
     /// `elapsed`. Counters, gauges and histograms do not change.
     pub fn tick(&self, elapsed: Duration) {

@@ -11,7 +11,8 @@ pub struct CheckpointConfig {
     /// time. `None`: there are no periodic checkpoints, but savepoints, and final ones at the end of the data, may still be taken.
     pub interval: Option<Duration>,
     /// The time after its beginning at which a checkpoint or savepoint is aborted and has failed, unless all its subtasks have
-    /// acknowledged: storing it then may take longer.
+    /// acknowledged. Storing it then may take longer: a checkpoint without this limit, a savepoint as much time again (the JobMaster
+    /// limits the copying).
     pub timeout: Duration,
     /// The shortest time between the completion of a checkpoint or savepoint and the trigger of the next periodic checkpoint. Savepoints
     /// and final checkpoints do not wait for it, and a failed checkpoint begins no pause.

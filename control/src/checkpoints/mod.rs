@@ -252,8 +252,8 @@ impl Checkpoints {
         }
     }
 
-    /// Handles a subtask's acknowledgement, which brings its part. With the last one a step to store the checkpoint follows. The
-    /// objects of a late or repeated part are discarded. `now` is monotonic.
+    /// Handles a subtask's acknowledgement, which brings its part. With the last one a step to store the checkpoint follows. Objects
+    /// of a late or repeated part are discarded, unless a complete or pending checkpoint refers to them. `now` is monotonic.
     pub fn acknowledge(
         &mut self,
         now: Duration,
@@ -287,9 +287,10 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of storing a savepoint: its folder's URI, and it is complete, or the reason of the failure. A stop's
-    /// savepoint is complete only once it is persisted as the newest checkpoint of the job: its sinks commit with it, so the job must
-    /// not be restored from an older one. Ignored unless this savepoint is being stored. `now` is monotonic.
+    /// Handles the outcome of storing a savepoint: its folder's URI, and it is complete, or the reason of the failure, and it is aborted
+    /// (in the case of a stop all tasks fail then). A stop's savepoint is complete only once it is persisted as the newest checkpoint of
+    /// the job: its sinks commit with it, so the job must not be restored from an older one. Ignored unless this savepoint is being stored.
+    /// `now` is monotonic.
     pub fn savepoint_stored(
         &mut self,
         now: Duration,
@@ -328,9 +329,10 @@ impl Checkpoints {
         }
     }
 
-    /// Handles the outcome of writing the pointer of a checkpoint, or of a stop's savepoint, to the job's log. On success (with the
-    /// metadata as stored) the checkpoint is complete, the failures in a row end, and older ones beyond the number to be kept are
-    /// discarded; otherwise it is aborted and has failed. Ignored unless it was being persisted. `now` is monotonic.
+    /// Handles the outcome of storing the metadata of a checkpoint, or of a stop's savepoint, and writing its pointer to the job's log. On
+    /// success (with the metadata as stored) the checkpoint is complete, the failures in a row end, and older ones beyond the number to be
+    /// kept are discarded; otherwise it is aborted and has failed, and in the case of a stop all tasks fail. Ignored unless it was being
+    /// persisted. `now` is monotonic.
     pub fn persisted(
         &mut self,
         now: Duration,

@@ -87,8 +87,8 @@ impl Pending {
 }
 
 impl Checkpoints {
-    /// Returns the barrier of the checkpoint with this number for sources that do not end with it, the subtasks that have to
-    /// acknowledge it, and those that end with it; `None` if it is not in progress.
+    /// Returns the barrier of the checkpoint with this number for sources that do not end with it, all subtasks that have to
+    /// acknowledge it (those that have done so included), and those of them that end with it; `None` if it is not in progress.
     pub fn pending(
         &self,
         checkpoint: u64,

@@ -111,7 +111,8 @@ pub fn assemble(
 /// states of the subtasks in the checkpoint that it needs, in their order. For an operator with keyed state only, these are its own
 /// (with another parallelism, those with some of its key groups), without parts that have none of its key groups, and the first
 /// subtask's if there is broadcast state; for any other operator, the states of all subtasks. The flag is true if the subtask had
-/// reached the end of its data; with another parallelism, if all subtasks of its operators had.
+/// reached the end of its data (with another parallelism, if all subtasks of its operators had); false if one of its operators is
+/// not in the checkpoint.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,

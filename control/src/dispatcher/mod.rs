@@ -92,11 +92,12 @@ pub enum Refusal {
 pub enum JobPhase {
     /// An earlier Dispatcher left the job, and its log is being read.
     Recovering,
-    /// A child process builds the job's graph; the id is reserved meanwhile.
+    /// The job's graph is being built by its program host; the id is reserved meanwhile.
     Building,
     /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
-    /// The job has a runner, the component that starts and watches its JobMaster.
+    /// The job has, or is about to get, a runner (the component that starts and watches its JobMaster); or recovery found that it can
+    /// never run again, and it is being failed.
     Running,
     /// The job has ended, and its end steps are being done; after the last one it has no phase.
     Ending,
@@ -112,9 +113,10 @@ pub enum EndStep {
     /// or [`JobTable::forget`] if another leader owns the job. Once the result is recorded, every later Dispatcher knows that
     /// the job has ended.
     RecordResult,
-    /// Delete the job's blobs (files that were stored for it), then call [`JobTable::step_done`].
+    /// Ask for the deletion of the job's blobs (files that were stored for it), then call [`JobTable::step_done`] without waiting.
     DeleteBlobs,
-    /// End the job's program host, once no client collects results from it, then call [`JobTable::step_done`].
+    /// Have the job's program host ended, at once, or later if a client may still collect results from it; then call
+    /// [`JobTable::step_done`] without waiting for its end.
     ReleaseHost,
     /// End the cluster, because its only job has ended in this state; the last step, only if the cluster runs one job.
     EndCluster(JobStatus),

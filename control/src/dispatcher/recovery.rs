@@ -33,7 +33,7 @@ pub enum Found<'a> {
 }
 
 /// The action that the Dispatcher takes for a job whose log was read, from [`JobTable::recovered`]: start the job, fail it (its graph or
-/// log can't be used), or nothing. After the first two the job's phase is [`JobPhase::Running`].
+/// log can't be used), or nothing. After `Run` and `Fail` the job's phase is [`JobPhase::Running`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
     /// Start a JobMaster for the job.
@@ -67,8 +67,8 @@ impl JobTable {
         left
     }
 
-    /// Adds a job as [`JobPhase::Recovering`] whose log was found after recovery: a superseded leader wrote it late, and a
-    /// client now submits the same id again. Returns true if the caller has to read the log, false if the job is known already.
+    /// Adds a job as [`JobPhase::Recovering`] whose log [`JobTable::listed`] has not named (yet): for instance a superseded leader wrote it
+    /// late, and a client now submits the same id again. Returns true if the caller has to read the log, false if the job is known already.
     pub fn adopt(&mut self, job: JobId) -> bool {
         if self.jobs.contains_key(&job) || self.ended.get(job).is_some() {
             return false;

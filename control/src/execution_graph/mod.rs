@@ -52,10 +52,10 @@ pub struct Placement {
 pub struct Task {
     /// Number of the current attempt; the first is 0.
     pub attempt: u32,
-    /// State of the current attempt, as last reported or, before its deployment and while it is cancelled, as the JobMaster set
-    /// it.
+    /// State of the current attempt, as last reported or as the JobMaster set it (before its deployment, while it is cancelled, or
+    /// because it was lost).
     pub state: ExecutionState,
-    /// Counts of records and bytes since the attempt began, as last reported.
+    /// Counts of records and bytes since the attempt began, each the highest that was reported, and whether its data has ended.
     pub io: TaskIo,
     /// The values of the program's metrics that the attempt last reported.
     pub metrics: Arc<TaskMetrics>,
@@ -271,7 +271,7 @@ impl ExecutionGraph {
     }
 
     /// Records the counts and metrics that a subtask's attempt reports. Reports may overtake each other: each count takes the
-    /// higher value, and the metrics of an older report are ignored. Does nothing if there is no such subtask.
+    /// higher value, `end_of_data` stays true, and the metrics of an older report are ignored. Does nothing if there is no such subtask.
     pub fn count(&mut self, index: TaskIndex, io: TaskIo, metrics: Arc<TaskMetrics>) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             let old = task.io;

@@ -454,10 +454,11 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::PersistCheckpoint`], the writing of the pointer of a checkpoint, or of a stop's savepoint, to the
-    /// job's log. On success (with the metadata as it was stored) the checkpoint is complete, its tasks are notified and commit, and the
-    /// oldest ones beyond the number to be kept are deleted. Otherwise it is aborted: a checkpoint counts as failed, and for a stop all
-    /// tasks fail. Regions whose restart had to wait for the outcome start again at the next [`JobCore::tick`].
+    /// Handles the outcome of [`Command::PersistCheckpoint`]: the metadata of a checkpoint, or of a stop's savepoint, is stored and its
+    /// pointer in the job's log, or (`Err`) the reason why not. On success (with the metadata as it was stored) the checkpoint is complete,
+    /// its tasks are notified and commit, and the oldest ones beyond the number to be kept are deleted. Otherwise it is aborted: a
+    /// checkpoint counts as failed, and for a stop all tasks fail. Regions whose restart had to wait for the outcome start again at the
+    /// next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

@@ -120,11 +120,11 @@ pub enum Command {
         /// The barrier that the sources are to send.
         barrier: CheckpointBarrier,
     },
-    /// Store a checkpoint's metadata, then append its pointer to the job's log. The outcome is given to
-    /// [`JobCore::checkpoint_persisted`].
+    /// Store a checkpoint's metadata, then append its pointer to the job's log, again and again until it is known whether it is there. The
+    /// outcome is given to [`JobCore::checkpoint_persisted`]; none comes if another leader owns the job.
     PersistCheckpoint(Arc<CheckpointMetadata>),
     /// Copy the parts of a savepoint into its folder, then store its metadata there. The outcome is given to
-    /// [`JobCore::savepoint_stored`].
+    /// [`JobCore::savepoint_stored`], with the number of the checkpoint and not that of the request.
     StoreSavepoint {
         /// The number of the request ([`SavepointRequest::number`]).
         number: u64,
@@ -369,8 +369,8 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure that the job restarted or failed for, with at most 16 failures of other tasks at the same time; `None`
-    /// if there was none. A failure that [`JobCore::fail`] was called with is not among them.
+    /// Returns the newest failure that the job restarted or failed for (also one that [`JobCore::fail`] was called with), with at most 16
+    /// failures of other tasks that were being cancelled for it; `None` if there was none under this JobMaster.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }

@@ -37,8 +37,8 @@ pub enum Unroutable {
 impl JobCore {
     /// Handles reported states of tasks on a TaskExecutor, in order: applies them with their counts and metrics, fails the regions of
     /// failed tasks (the restart strategy decides), ends the job after its last task. A task that reports CANCELED although it was not to
-    /// be cancelled counts as failed, and one that finished while it was to be cancelled as CANCELED. Returns those attempts that are not
-    /// current here and that have not ended: the TaskExecutor is to end them.
+    /// be cancelled counts as failed, and one that finished or failed while it was to be cancelled as CANCELED. Returns those attempts that
+    /// are not current here and that have not ended: the TaskExecutor is to end them.
     ///
     /// # Errors
     ///

@@ -20,7 +20,8 @@ pub struct NotRegistered;
 
 impl JobCore {
     /// Registers a TaskExecutor, so that it may offer slots; the same instance id again changes nothing. A registration of the same process
-    /// under another instance id is removed: its slots are lost, their tasks fail, and the requirements are declared again.
+    /// under another instance id is removed: its slots are lost, their tasks fail (the restart strategy decides about their regions), and,
+    /// if it had slots and the job is not ending, the requirements are declared again.
     pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
         let resource = worker.resource_id.clone();
         let registration = self.pool.register(&self.plan, worker);

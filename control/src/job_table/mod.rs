@@ -24,7 +24,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// One job on this TaskExecutor: its program host (the process that runs the job's tasks here), its JobMaster, its tasks and the reports
 /// that wait to be sent to the JobMaster (without a bound). The TaskExecutor's core makes it with the job's first slot, and drops it when
-/// the job has no slot, no host and no unconfirmed report here.
+/// the job has no slot and no host here, and no report that a connected JobMaster has not confirmed.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The program that the job's host runs, by the key of its stored file; `None`: this process itself is the program.
@@ -91,12 +91,13 @@ struct Task {
     metrics: Arc<TaskMetrics>,
 }
 
-/// A report to the JobMaster, which waits until the JobMaster has confirmed it and is repeated until then.
+/// A report to the JobMaster, which waits until the JobMaster has confirmed it and is repeated until then; it is dropped when the
+/// connection to the JobMaster ends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The new state of a task, with its counts of records and bytes.
+    /// The state of a task, which is new, or is reported again because its data has ended; with its counts of records and bytes.
     State(TaskStateUpdate),
-    /// A slot was lost, because its program host has ended or could not be started.
+    /// A slot was lost, because its program host has ended, is being killed or could not be started.
     SlotFailed {
         /// Allocation of the slot concerned.
         allocation: AllocationId,
@@ -236,7 +237,8 @@ impl Job {
         true
     }
 
-    /// Marks every task that has not ended as FAILED with this cause, because its host has ended, and queues the reports.
+    /// Marks every task that has not ended as FAILED with this cause, because its host has ended or is being killed, and queues the
+    /// reports.
     pub fn fail_running(&mut self, cause: &FailureCause) {
         for (attempt, task) in &mut self.tasks {
             if task.state.is_terminal() {
@@ -320,8 +322,8 @@ impl Job {
         outbox.failures = outbox.failures.saturating_add(1);
     }
 
-    /// Returns the monotonic time at which reports or offers whose call failed may be sent again; `None` if nothing waits for
-    /// one.
+    /// Returns the earliest monotonic time at which reports or offers whose call failed may be sent again; `None` if nothing waits
+    /// for one.
     pub fn deadline(&self) -> Option<Duration> {
         let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
             (false, 0) => self.outbox.retry_at,
@@ -331,7 +333,7 @@ impl Job {
     }
 
     /// Returns true if slots may be offered at `now` (monotonic): no offer is under way, and the pause after a failed one is
-    /// over.
+    /// over. That pause is then forgotten, so that [`Job::deadline`] does not name its end any more.
     pub fn may_offer(&mut self, now: Duration) -> bool {
         if self.offer_retry_at.is_some_and(|at| now < at) {
             return false;

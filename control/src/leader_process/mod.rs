@@ -10,13 +10,14 @@ use model::LeaderSession;
 #[cfg(test)]
 mod tests;
 
-/// The phase of a leader process (what runs a component, such as the Dispatcher, under one leader session); phases follow in
-/// this order and never go back.
+/// The phase of a leader process (what runs a component, such as the Dispatcher, under one leader session). Phases follow in
+/// this order, none is skipped, and they never go back; a process that is never started (its leadership was revoked or replaced
+/// before) is dropped in phase `Created`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Leadership was granted; the process is not started because an earlier one has not ended yet.
     Created,
-    /// The process was started and runs.
+    /// The process was started ([`Order::Start`]) and was not asked to stop; it may not answer yet.
     Running,
     /// The process has been asked to stop and has not ended yet.
     Stopped,
@@ -39,7 +40,7 @@ pub enum Order {
     Revoked(LeaderSession),
     /// Report that the process of this session ended without having been asked to; the caller decides what follows.
     Died(LeaderSession),
-    /// Everything has ended after [`HandOver::close`]; no order follows.
+    /// Everything has ended after [`HandOver::close`]; only answers to later revocations ([`Order::Revoked`]) may follow.
     Closed,
 }
 

@@ -53,8 +53,8 @@ pub enum Command<C> {
         /// The session that leads.
         session: LeaderSession,
     },
-    /// Withdraw the component's published address, because the lease is lost or the component has withdrawn. Given only after
-    /// [`Command::Publish`] for the session, and before [`Command::Revoke`].
+    /// Withdraw the component's published address, because the lease is lost (then [`Command::Revoke`] follows), or the component has
+    /// withdrawn or contends anew. Given only after [`Command::Publish`] for the session.
     Retract {
         /// The component that the session belongs to.
         component: C,

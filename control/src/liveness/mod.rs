@@ -78,7 +78,8 @@ pub enum Event {
 pub enum Verdict {
     /// The caller has nothing to do.
     Fine,
-    /// Watched side only, once per silence: end the work here, because the watching side may soon declare this process dead.
+    /// Watched side only, once per silence: end the work here, because the watching side may soon declare this process dead. `since` is the
+    /// length of the silence so far, not a point in time.
     Silent {
         /// Duration of the silence so far.
         since: Duration,

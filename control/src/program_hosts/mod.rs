@@ -29,7 +29,7 @@ pub struct Bounds {
     /// reserved for builds. A request beyond it waits until a host ends, and is refused at its deadline.
     pub max: usize,
     /// Maximum number of hosts that have built a graph and wait for their job's slots; beyond it the longest idle are ended; 0: each is
-    /// ended as soon as it has built its graph, unless its job has requested it.
+    /// ended as soon as it has built its graph, unless it was granted to its job for running before.
     pub idle: usize,
     /// Maximum time for which a host that has built a graph waits for its job's slots; then it is ended.
     pub idle_for: Duration,
@@ -190,7 +190,7 @@ impl Places {
     }
 
     /// Records that the job has finished and its host serves the collected results at `now` (monotonic). Also called at each
-    /// later request for these results. Ignored while the host is being ended.
+    /// later request for these results. Ignored if the job has no host, or the host is being ended.
     pub fn serving(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Serving { since: now }, |held| held != Use::Ending);
     }

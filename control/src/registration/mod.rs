@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Pauses {
     /// Pause after the first failure, and after the loss of a leader that had accepted; doubles with each further failure in a row.
     pub first: Duration,
-    /// Upper bound of the pause after failures.
+    /// Upper bound of the pause after failures; if `first` is longer, every pause is `first`.
     pub max: Duration,
     /// Pause after a refusal that allows another attempt; does not grow.
     pub refused: Duration,
@@ -89,8 +89,8 @@ impl<I: Copy + Eq> Registration<I> {
         }
     }
 
-    /// Records the present leader; `None`: there is none now, and a registration ends. A new leader is asked at once, and
-    /// earlier failures are forgotten. The same leader again changes nothing.
+    /// Records the present leader; `None`: there is none now. A registration at the former one ends. A new leader is asked at once,
+    /// and earlier failures are forgotten. The same leader again changes nothing, also if it has refused for good.
     pub fn leader_changed(&mut self, leader: Option<I>) -> Next<I> {
         if leader == self.leader() {
             return Next::Nothing;
@@ -118,7 +118,7 @@ impl<I: Copy + Eq> Registration<I> {
 
     /// Records that a leader did not answer, or answered with a failure; the next attempt follows after a pause from `now`
     /// (monotonic) on, which doubles from [`Pauses::first`] up to [`Pauses::max`]. Ignored if that leader is not the one that
-    /// was asked last.
+    /// was asked last, or it has answered already.
     pub fn failed(&mut self, now: Duration, at: I) {
         if self.state == State::Asking(at) {
             self.pause(now, at);

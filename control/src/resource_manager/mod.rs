@@ -46,7 +46,7 @@ pub enum Command {
         /// Number of the request for a worker.
         request: u64,
     },
-    /// Have the driver end a worker that is not needed, came too late or is dead.
+    /// Have the driver end a worker that is not needed, came too late, did not register in time or is dead.
     ReleaseWorker {
         /// Process of the worker.
         resource_id: ResourceId,
@@ -92,8 +92,9 @@ pub enum Command {
     Fatal(String),
 }
 
-/// The error that a TaskExecutor may not register, because its worker was neither requested from the driver nor taken over from
-/// an earlier ResourceManager; nothing has changed. Not returned without a driver.
+/// The error that a TaskExecutor may not register, because its worker is not known: the driver has reported no start of it and did not find
+/// it as one of an earlier ResourceManager, or it was released, lost or given up as late since. Nothing has changed. Not returned without a
+/// driver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
@@ -207,8 +208,9 @@ impl ResourceManager {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the numbers of the requests for workers that have ended since the last call, for the records that simulations
-    /// check: they were cancelled, they failed or can never be met, or their worker has registered, is gone or is too late.
+    /// Removes and returns the numbers of the requests for workers that have ended since the last call: they were cancelled, they failed
+    /// or can never be met, or their worker has registered, is gone or is too late. For the records that simulations check; in
+    /// production, too, it is called after each event, because the list grows until it is taken.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
@@ -220,7 +222,8 @@ impl ResourceManager {
     ///
     /// # Errors
     ///
-    /// Returns [`NotAsked`], without a change, if there is a driver and the worker was neither requested nor taken over.
+    /// Returns [`NotAsked`], without a change, if there is a driver and it has reported no start of the worker (yet) and did not find it as
+    /// one of an earlier ResourceManager, or if the worker was released, lost or given up as late since.
     pub fn register(
         &mut self,
         now: Duration,
@@ -344,7 +347,8 @@ impl ResourceManager {
     }
 
     /// Handles an event of the driver: workers that were started or found become known, failed ones are requested again after a
-    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). `now` is monotonic.
+    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). The loss of the external system gives
+    /// [`Command::Fatal`]. `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {

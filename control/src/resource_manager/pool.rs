@@ -93,8 +93,8 @@ pub enum DriverEvent {
         cause: String,
     },
     /// A worker has ended, or its node is lost: its registration, if it has one, is closed and its TaskExecutor told to end. Counts as a
-    /// failed start if the worker had not registered by then. A replacement is requested if workers are missing. Nothing changes if the
-    /// worker is not known (any more), for example because it was released.
+    /// failed start, after which its node is avoided for a while, if the worker had not registered by then. A replacement is requested if
+    /// workers are missing. Nothing changes if the worker is not known (any more), for example because it was released.
     Lost {
         /// Resource id of the process of the worker that has ended.
         resource_id: ResourceId,

@@ -18,12 +18,13 @@ pub const ROW_DELAY: Duration = Duration::from_millis(200);
 pub const ROW_WITHIN: Duration = Duration::from_secs(10);
 
 /// A restart strategy and its settings (Flink's `restart-strategy.*`): whether a failed part of a job is restarted, and after
-/// which delay.
+/// which delay. After failures in a row ([`ROW_WITHIN`]) every delay is at least [`ROW_DELAY`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RestartSpec {
     /// No restarts: the first failure fails the job.
     None,
-    /// A limited number of restarts, each after the same delay.
+    /// A limited number of restarts in the life of one JobMaster (the job's next one counts from 0 again), each after the same delay (at
+    /// least [`ROW_DELAY`] after failures in a row).
     FixedDelay {
         /// Number of restarts in the life of the JobMaster; the next failure fails the job. 0: the first one does.
         attempts: u32,
@@ -45,7 +46,8 @@ pub enum RestartSpec {
         /// Number of restarts since the last reset, after which a failure fails the job; 0: the first one does; `None`: no limit.
         attempts: Option<u32>,
     },
-    /// Restarts after the same delay, until more than `max` failures fall into one interval; that fails the job.
+    /// Restarts after the same delay (at least [`ROW_DELAY`] after failures in a row), until more than `max` failures fall into one
+    /// interval; that fails the job.
     FailureRate {
         /// Maximum number of failures within the interval that are restarted. 0: the first failure fails the job.
         max: u32,
@@ -132,9 +134,9 @@ impl RestartStrategy {
     }
 
     /// Decides what becomes of a failure at `now` (monotonic), and counts it. `ever_scheduled`: the failed part was deployed
-    /// before, which matters only for shortages ([`NO_RESOURCE`]). `draw` is a random number for the jitter. A failure that is not
-    /// recoverable, or that the policy excludes, is [`Verdict::GiveUp`] and not counted. A restart whose failure follows another
-    /// within [`ROW_WITHIN`] waits [`ROW_DELAY`] at least.
+    /// before, which matters only for shortages ([`NO_RESOURCE`]). `draw` is a random number for the jitter, from the whole range of
+    /// `u64`. A failure that is not recoverable, or that the policy excludes, is [`Verdict::GiveUp`] and not counted. A restart whose
+    /// failure follows another within [`ROW_WITHIN`] waits [`ROW_DELAY`] at least.
     pub fn failed(
         &mut self,
         now: Duration,

@@ -18,7 +18,7 @@ impl Repeats {
     /// Counts a failure at `now` (monotonic), and decides whether it is logged. Failures count as the same if their `words`
     /// agree without the digits, which are often those of a record or an attempt. `None`: the failure repeats the one that
     /// was logged last, less than a minute ago; do not log it. `Some(n)`: log it; the failure that was logged before it had
-    /// come `n` more times without being logged.
+    /// come `n` more times without being logged, not counting those that [`Repeats::take`] has returned.
     pub fn count(&mut self, words: &str, now: Duration) -> Option<u64> {
         let words: String = words.chars().filter(|c| !c.is_ascii_digit()).collect();
         let repeats = self

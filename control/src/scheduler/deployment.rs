@@ -59,8 +59,8 @@ pub struct Deployment {
 }
 
 /// Makes one deployment for each TaskExecutor (and program host) on which some of these subtasks are placed; subtasks without a place are
-/// left out. Their order is by TaskExecutor. The caller fills in the state that each task is restored with (`restore`, `ended`), which is
-/// empty here. Sends nothing.
+/// left out. The deployments are ordered by TaskExecutor, the tasks in each as in `tasks`. The caller fills in the state that each task is
+/// restored with (`restore`, `ended`), which is empty here. Sends nothing.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
     let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {

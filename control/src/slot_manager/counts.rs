@@ -65,7 +65,7 @@ impl Counts {
         }
     }
 
-    /// Iterates over the profiles with their numbers of slots (never 0), the least demanding profile first.
+    /// Iterates over the profiles with their numbers of slots (never 0), the least demanding profile (least CPU, then least memory) first.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceProfile, u32)> {
         self.of.iter().map(|(profile, slots)| (profile, *slots))
     }

@@ -8,8 +8,8 @@ use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
 
 /// Returns the part of `requirements` that slots with the profiles in `held`, one slot for each, leave unmet, summed by profile,
-/// the most demanding first; empty if all are met. The most demanding requirement chooses first, and takes the smallest slots
-/// that fulfil it; each slot meets one requirement.
+/// the most demanding first (most CPU, then most memory); empty if all are met. The most demanding requirement chooses first, and takes
+/// the smallest slots that fulfil it; each slot meets one requirement.
 pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,
@@ -17,8 +17,8 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Number of slots for each profile (the resources that one slot offers), the least demanding first; an input of [`unmet_by`], which uses
-/// them up.
+/// Number of slots for each profile (the resources that one slot offers), the least demanding first (least CPU, then least memory); an
+/// input of [`unmet_by`], which uses them up.
 pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
 
 /// Returns how many slots there are of each profile; each item of `slots` is the profile of one slot.

@@ -110,8 +110,8 @@ impl SlotManager {
         }
     }
 
-    /// Returns true if workers, slots or requirements have changed since the last [`SlotManager::check`], which should be
-    /// called then. Time that has passed does not count.
+    /// Returns true if workers, slots, requirements or blocked nodes have changed since the last [`SlotManager::check`], which should be
+    /// called then. A granted request, newly refused worker specs and time that has passed do not count.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
@@ -141,7 +141,7 @@ impl SlotManager {
     }
 
     /// Applies a TaskExecutor's full slot report, if it is registered. A slot with a pending request keeps its state, and so does one
-    /// about which the TaskExecutor was asked or answered less than [`Settings::settle`] ago. In any case returns a
+    /// whose state was set less than [`Settings::settle`] ago (by an answer, a notice or a report). In any case returns a
     /// [`Command::FreeSlot`] for each reported slot of a removed job: an earlier command was lost, or the job got the slot after its
     /// removal. `now` is monotonic.
     pub fn report(

@@ -44,10 +44,12 @@ pub struct Settings {
     /// The way in which the cluster gets its workers.
     pub supply: Supply,
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
-    /// those that the job uses already, then from the most used. In both cases among slots of the smallest size that suffices.
+    /// those that the job uses already, then from the most used. In both cases all slots of the smallest size that suffices come before
+    /// larger ones, which are taken only for the rest.
     pub spread_out: bool,
-    /// Time for which the last request or answer about a slot overrides its TaskExecutor's reports, which may have been made before; in
-    /// production two heartbeat intervals. 0: every report counts.
+    /// Time for which the last change of a slot's state (by an answer, a notice that it is free, or a report) overrides its TaskExecutor's
+    /// further reports, which may have been made before; in production two heartbeat intervals. 0: every report counts. A pending request
+    /// overrides them until it is answered.
     pub settle: Duration,
     /// A random number, drawn once per SlotManager, from which the ids of its allocations are derived.
     pub seed: u128,
@@ -127,8 +129,8 @@ pub struct Lack {
     pub job_id: JobId,
     /// The leader session of the JobMaster that declared the requirements, and is told of the shortage.
     pub job_master_id: JobMasterId,
-    /// The shortage as text for users: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that other jobs
-    /// hold.
+    /// The shortage as text for users, for each profile: "needs 8 slots of …, 4 registered, 0 free", and the numbers of slots that this
+    /// job and others hold; also why a TaskManager with such slots can never be started, if that is known.
     pub message: String,
 }
 

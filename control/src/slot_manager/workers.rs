@@ -48,9 +48,10 @@ pub struct Slot {
     pub profile: ResourceProfile,
     /// State of the slot: free, requested for a job and not answered yet, allocated to a job, or unknown until a later report.
     pub state: SlotState,
-    /// Time (monotonic) at which the slot's state was last set: by a request, an answer, a notice that it is free, or a report that changed
-    /// it. Reports that arrive within [`Settings::settle`](super::Settings::settle) after it do not change the slot, because they may have
-    /// been made before. A slot that a report has just added is open to change at once.
+    /// Time (monotonic) at which the slot's state was last set: by a request, an answer, a notice that it is free, or a report that added
+    /// or changed it. Reports that arrive within [`Settings::settle`](super::Settings::settle) after it do not change the slot, because
+    /// they may have been made before. For a free slot that a later report than the worker's first has added, the time lies so far back
+    /// that the next report may change it.
     pub settled_at: Duration,
 }
 

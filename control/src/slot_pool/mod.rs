@@ -159,8 +159,8 @@ impl SlotPool {
 
     /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor frees those that are not
     /// accepted. An idle held slot may be moved to another shared slot so that the offered one is of use. `data_address` is
-    /// where the job's program host there exchanges records: slots held with another address get the new one and are returned
-    /// as moved. Returns `None` if the TaskExecutor is not registered under this instance id.
+    /// where the job's program host there exchanges records: offered slots that are held already, with another address, get the new
+    /// one and are returned as moved. Returns `None` if the TaskExecutor is not registered under this instance id.
     pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
@@ -329,8 +329,8 @@ impl SlotPool {
     }
 
     /// Counts, for each held slot on a TaskExecutor, the full reports in a row that did not list it; `listed` is what the newest
-    /// report lists. Returns the slots that `strikes` reports in a row have not listed; the caller removes them. Empty if the
-    /// TaskExecutor is not registered.
+    /// report lists. An offer of the slot ends its row. Returns the slots that at least `strikes` reports in a row have not listed; the
+    /// caller removes them. Empty if the TaskExecutor is not registered.
     pub fn reconcile(
         &mut self,
         resource: &ResourceId,

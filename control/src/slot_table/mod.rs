@@ -46,15 +46,15 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No JobMaster has accepted the slot, or the one that had is disconnected; the slot is freed after
-    /// `taskmanager.slot.timeout`, which begins anew when the job's program host has started.
+    /// `taskmanager.slot.timeout`, which does not run while the job's program host is being started, and begins anew when it is up.
     Inactive,
     /// The connected JobMaster has accepted the slot, by its answer to the offer or by deploying into it; kept without a time limit.
     Active,
     /// The slot's program host (the process that runs the job's tasks) has ended, is being killed or could not be started; the slot is
-    /// freed once the JobMaster has confirmed the report of that, or after `taskmanager.slot.timeout`.
+    /// freed once the JobMaster has confirmed the report of that or is disconnected, or after `taskmanager.slot.timeout`.
     Failing,
-    /// The slot was given back, but tasks in it still run; it is freed when they have ended. If they have not ended within the
-    /// TaskExecutor's release time-out, their host is killed.
+    /// The slot was given back, but tasks in it still run; it is freed when they have ended, or at once if their host ends or the
+    /// JobMaster is disconnected. If they have not ended within the TaskExecutor's release time-out, their host is killed.
     Releasing,
 }
 

@@ -91,7 +91,7 @@ pub enum Event {
         reason: String,
     },
     /// A JobMaster was not heard for so long that it may soon declare this process dead: the job's program host is killed, its
-    /// tasks fail and its slots are reported as lost. Ignored if no task of the job runs here.
+    /// tasks fail and its slots are reported as lost. Ignored unless this JobMaster is connected and a task of the job runs here.
     JobMasterSilent {
         /// The job that the event is about.
         job: JobId,
@@ -117,7 +117,8 @@ pub enum Event {
         /// Failure that is the reason, as users see it.
         cause: FailureCause,
     },
-    /// A job's program host that was asked to end has ended; another is launched if the job has got a new slot since.
+    /// A job's program host that was asked to end has ended; another is launched if the job has got a new slot since, or has a new
+    /// JobMaster and slots that wait for it.
     HostEnded {
         /// The job that the event is about.
         job: JobId,
@@ -157,7 +158,8 @@ pub enum Event {
         connection: u64,
     },
     /// A job's program host reports states of tasks, which are passed on to the JobMaster if they are new, and repeated until it has taken
-    /// them. Slots that were given back are freed when their last task has ended.
+    /// them or is disconnected. Attempts that are unknown here or have ended are ignored; no launch is compared. Slots that were given
+    /// back are freed when their last task has ended.
     TaskStates {
         /// The job that the event is about.
         job: JobId,
@@ -261,8 +263,8 @@ pub enum Command {
         /// The program that the host runs; `None`: this process itself is the program.
         program: Option<BlobKey>,
     },
-    /// End the job's program host; answered with [`Event::HostEnded`] once its process is gone. Its tasks are cancelled or killed with it,
-    /// and no state of theirs is awaited.
+    /// End the job's program host; answered with [`Event::HostEnded`] once its process is gone, at once if it was still being launched, and
+    /// also if its end was not seen in time. Its tasks are cancelled or killed with it, and no state of theirs is awaited.
     EndHost {
         /// The job that the command is about.
         job: JobId,
@@ -272,7 +274,7 @@ pub enum Command {
         at_once: bool,
     },
     /// Tell the program host how much memory it has, because it has started or the job has got another slot here; the memory follows from
-    /// the number of the job's slots. It is not taken away when a slot is freed.
+    /// the number of the job's slots, so that it may also become less: the memory of a freed slot is taken away by the next such command.
     ResizeHost {
         /// The job that the command is about.
         job: JobId,
@@ -338,7 +340,8 @@ pub enum Command {
         /// The reason as text, for log lines and users.
         reason: String,
     },
-    /// End the process in an orderly way: the ResourceManager does not need it any more.
+    /// End the process in an orderly way, because the ResourceManager wants that: the process was idle for too long, its worker or node
+    /// was reported as lost, or the cluster ends.
     End {
         /// The reason as text, for log lines and users.
         reason: String,

@@ -41,7 +41,7 @@ pub struct Settings {
     /// with an error (`taskmanager.registration.timeout`).
     pub registration_timeout: Duration,
     /// Time after which a slot that no JobMaster accepts, or whose loss no JobMaster confirms, is freed
-    /// (`taskmanager.slot.timeout`); does not run while the job's program host is starting.
+    /// (`taskmanager.slot.timeout`); does not run while the job's program host is starting, and begins anew when the host is up.
     pub slot_timeout: Duration,
     /// Time after which the program host of a slot that was given back is killed, with all tasks of its job here, if tasks in
     /// the slot have not ended; in production the sum of `task.cancellation.timeout` and `taskmanager.slot.timeout`.

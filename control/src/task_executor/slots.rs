@@ -43,9 +43,9 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have
-    /// ended, at once if none run. After [`Settings::release_timeout`](super::Settings::release_timeout) their program host is killed with
-    /// all tasks of the job here. `now` is monotonic.
+    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have ended, at once
+    /// if none run or their program host is being ended. After [`Settings::release_timeout`](super::Settings::release_timeout) their
+    /// program host is killed with all tasks of the job here. `now` is monotonic.
     ///
     /// # Errors
     ///
