@@ -202,6 +202,8 @@ impl From<FabricError> for ApiError {
     fn from(error: FabricError) -> Self {
         let status = match &error {
             FabricError::DeadlineExceeded { .. } => StatusCode::GATEWAY_TIMEOUT,
+            // The leader has just changed: the next request finds the new one.
+            FabricError::Fenced { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ if error.is_retriable() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

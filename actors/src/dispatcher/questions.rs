@@ -87,7 +87,11 @@ impl Asked {
     pub(super) async fn summary(&self, within: Duration) -> JobSummary {
         let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
         match (found, self.end()) {
-            (Ok(found), _) => JobSummary { status: unrecorded(found.status), ..found },
+            (Ok(found), _) => {
+                let status = unrecorded(found.status);
+                let end_ms = found.end_ms.filter(|_| status == found.status);
+                JobSummary { status, end_ms, ..found }
+            }
             (Err(_), Some(end)) => summary_of(&end),
             (Err(_), None) => initializing(self.job, &self.name, self.submitted_ms),
         }
@@ -128,7 +132,14 @@ impl Asked {
     /// Returns all details of the job.
     pub(super) async fn details(&self, deadline: Deadline) -> Result<JobDetails, JobError> {
         match (self.ask(RequestDetails {}, deadline).await, self.end()) {
-            (Ok(details), _) => Ok(JobDetails { status: unrecorded(details.status), ..details }),
+            (Ok(mut details), _) => {
+                let shown = unrecorded(details.status);
+                if shown != details.status {
+                    details.timestamps.remove(&details.status);
+                    (details.status, details.end_ms) = (shown, None);
+                }
+                Ok(details)
+            }
             (Err(_), Some(end)) => details_of(&end, &self.details).await,
             (Err(error), None) => Err(error),
         }
