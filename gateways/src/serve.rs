@@ -70,7 +70,7 @@ impl Outcome {
     pub(crate) fn sort(self) -> Result<Self, FabricError> {
         match self.kind {
             Kind::Reply | Kind::Refused => Ok(self),
-            _ => Err(codec::decode("a fault", &self.body)?),
+            _ => Err(codec::decode("reply of a call: its fault", &self.body)?),
         }
     }
 

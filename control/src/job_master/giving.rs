@@ -127,11 +127,16 @@ impl JobCore {
     }
 
     fn free(&mut self, worker: Arc<Worker>, allocation: AllocationId) {
+        self.remember(allocation);
+        self.out.push(Command::FreeSlot { worker, allocation });
+    }
+
+    /// Takes note that the slot of this allocation is gone: a late offer of it is not taken.
+    pub(super) fn remember(&mut self, allocation: AllocationId) {
         if self.freed.len() >= REMEMBERED {
             self.freed.clear();
         }
         self.freed.insert(allocation);
-        self.out.push(Command::FreeSlot { worker, allocation });
     }
 
     /// Returns the slots in which nothing runs and that no region keeps, with the shared slots that

@@ -106,8 +106,8 @@ impl JobCore {
 
     /// Handles a report that a slot is lost although its TaskExecutor lives: the slot is removed, its tasks fail with `cause` (the restart
     /// strategy decides), and the requirements are declared again. If `accepted` is false and the job does not hold the slot, the slot was
-    /// never offered because its program host could not be started, and all regions that wait for slots fail. Nothing changes if the job
-    /// does not hold the slot and has accepted it or given it back before: the report is late.
+    /// never offered because its program host could not be started, and all regions that wait for slots fail, once for each
+    /// slot. Nothing changes if the job does not hold the slot and has accepted it or given it back before: the report is late.
     pub fn slot_failed(
         &mut self,
         now: Now,
@@ -120,6 +120,8 @@ impl JobCore {
             if accepted || self.freed.contains(&allocation) {
                 return;
             }
+            // The call may come again, because its answer was lost: it must not take another restart.
+            self.remember(allocation);
             let starving = self.starving();
             self.fail_regions(&starving, cause.clone(), None, now);
             return;

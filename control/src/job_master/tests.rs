@@ -790,6 +790,9 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
     w.core.slot_failed(now, &tm_name(1), AllocationId(7), false, &failed);
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert_eq!(w.core.details(now).failures[0].cause, cause("ProgramHostLost"));
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), false, &failed);
+    let failures = w.core.details(now).failures;
+    assert_eq!(failures.len(), 1, "the report came again because its answer was lost");
 }
 
 #[test]

@@ -5,14 +5,14 @@ use conf::{Options, execution};
 use rest::client::RestClient;
 use std::convert::Infallible;
 
-/// Sends beats until it is dropped.
+/// Sends beats until it is dropped, the first one at once: it binds a job that was not submitted so, as that of an application.
 pub(super) async fn beat(options: &Options, client: &RestClient, job: &str) -> Infallible {
     let timeout = options.get(&execution::CLIENT_HEARTBEAT_TIMEOUT);
     let interval = options.get(&execution::CLIENT_HEARTBEAT_INTERVAL);
     loop {
-        tokio::time::sleep(interval).await;
         if let Err(error) = client.client_heartbeat(job, timeout).await {
             tracing::debug!(%error, "a beat did not arrive");
         }
+        tokio::time::sleep(interval).await;
     }
 }

@@ -178,7 +178,7 @@ fn question(
             hash,
             name: name.to_string_lossy().into_owned(),
             size,
-            args: args.program.args().to_vec(),
+            args: run::words(context, &args.program),
             env: BTreeMap::new(),
             once: BTreeMap::new(),
             job: args.program.job.clone().or_else(|| options.get(&execution::ENTRY)),

@@ -85,6 +85,14 @@ pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
+/// Returns the program's own arguments: from the command line, else from the options.
+pub(super) fn words(context: &Context, args: &ProgramArgs) -> Vec<String> {
+    match args.args() {
+        [] => context.options.get(&execution::PROGRAM_ARGS).0,
+        given => given.to_vec(),
+    }
+}
+
 /// Returns the request to submit: from the command line, else from the options.
 fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarRequest {
     let mut options = settings::job_options(&context.overrides);
@@ -94,10 +102,7 @@ fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarR
     if let Some(name) = context.options.get(&execution::NAME) {
         options.insert(execution::NAME.key().to_owned(), name);
     }
-    let words = match args.args() {
-        [] => context.options.get(&execution::PROGRAM_ARGS).0,
-        given => given.to_vec(),
-    };
+    let words = words(context, args);
     JarRequest {
         entry_class: args.job.clone().or_else(|| context.options.get(&execution::ENTRY)),
         program_args_list: (!words.is_empty()).then_some(words),
