@@ -142,7 +142,7 @@ pub enum Fact {
         instance_id: InstanceId,
     },
     /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left, was released, or has registered again.
-    /// Not noted when the ResourceManager itself ends.
+    /// Not noted when the ResourceManager itself ends, nor when it releases all at the end of an application without an external system.
     WorkerLost {
         /// The ResourceManager's session.
         session: LeaderSession,

@@ -105,7 +105,7 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// Returns true if the system had no descriptor, process or memory left for the child, so that the same launch may succeed later: an
-    /// I/O error for which [`is_no_room`] is true. Always false once the child was started and had its socket.
+    /// I/O error for which [`is_no_room`] is true. Always false for `Ended` and `Silent`.
     pub fn is_no_room(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_no_room(source),

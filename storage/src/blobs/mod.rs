@@ -60,7 +60,8 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     }
     /// Verifies the blob, unless this process has before, and reads `max` bytes from `offset` (in bytes) on, or fewer if the blob ends
     /// before; empty at or beyond the end. Fails with [`BlobStoreError::NotFound`] if it is absent or has another size than `key` says,
-    /// with [`BlobStoreError::WrongHash`] if it is damaged; a damaged blob is removed.
+    /// with [`BlobStoreError::WrongHash`] if it is damaged; a damaged blob is removed. [`DurableBlobs`] first tries to restore a missing or
+    /// damaged program from a copy, and fails only if there is none.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
     /// Verifies the blob, unless this process has before, and returns a file that holds exactly its content, readable and
     /// executable by this user. The file is valid until the blob is removed. `None` if this store has no files. Fails as

@@ -258,8 +258,8 @@ pub fn open(
     }
 }
 
-/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is created,
-/// and a local store never removes what interrupted writes left.
+/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is created, and
+/// the listings of a local store never remove what interrupted writes left.
 ///
 /// # Errors
 /// Returns the errors of [`open`]; [`StoreError::NotFound`] if a local directory does not exist.
