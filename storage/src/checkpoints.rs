@@ -202,8 +202,9 @@ impl CheckpointDirectory {
 
     /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle
     /// ([`StateHandle::Object`]) once the object is durable. The object's name is made of job, checkpoint, attempt and operator, so no
-    /// other attempt uses it; a repeated call replaces the object. Program hosts call this for state that is too large to be inline and was
-    /// not uploaded in parts. No checkpoint refers to the object before its metadata is stored.
+    /// other attempt uses it; a repeated call replaces the object. Program hosts call this for state that was not uploaded in parts, if it
+    /// is too large to be inline or has only the changes since an earlier checkpoint. No checkpoint refers to the object before its
+    /// metadata is stored.
     ///
     /// # Errors
     /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and one more second per 4 MiB: the object may be

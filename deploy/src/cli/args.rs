@@ -65,8 +65,8 @@ pub struct Common {
 pub enum Output {
     /// Text meant for people.
     Text,
-    /// JSON, each value on a line of its own. A command prints one value; `run` prints one for each result of the job
-    /// and one for the job's end.
+    /// JSON, each value on a line of its own. A command prints one value; one that waits for a job prints one for each result of the job
+    /// and one for the job's end. `options` prints Markdown all the same.
     Json,
 }
 
@@ -335,7 +335,7 @@ pub struct List {
 /// is run and no cluster is asked.
 #[derive(Debug, Args)]
 pub struct Info {
-    /// Also write the job graph to a file: for jobmanager --mode per-job
+    /// Also write the job graph to a file: for jobmanager --mode per-job; relative paths are refused then
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
     /// Target for which the program is checked: all but local refuse relative paths [default: execution.target, else

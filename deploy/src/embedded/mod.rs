@@ -33,9 +33,9 @@ use storage::objects::MemoryObjects;
 use streaming::ProgramEntry;
 
 /// A cluster inside this process, in which a program runs its own job: one JobManager, one TaskManager, and a folder
-/// for temporary files, which is removed when this value is dropped. It has neither an RPC port nor a REST endpoint; each job opens a TCP
-/// port for the exchange of records (`taskmanager.data.port`, at `taskmanager.bind-host`). It keeps jobs in memory only, and limits no
-/// task's memory. Dropping it asks both to stop, without waiting; [`stop`](Self::stop) waits.
+/// for temporary files, which is removed when this value is dropped. It has neither an RPC port nor a REST endpoint; each job opens the TCP
+/// port for the exchange of records (`taskmanager.data.port`, at `taskmanager.bind-host`), although its records stay inside the process. It
+/// keeps jobs in memory only, and limits no task's memory. Dropping it asks both to stop, without waiting; [`stop`](Self::stop) waits.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,

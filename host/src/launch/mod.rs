@@ -130,7 +130,8 @@ fn said(log_tail: &str) -> String {
 }
 
 /// A program host in a running child process, which has answered its first call and can be called at its address; [`host()`] makes it.
-/// Dropping the value does not end the child; it ends with this process, by its `EndHost` call, or by `kill`.
+/// Dropping the value does not end the child; it ends with this process or the connection to it (`RpcService::shutdown` ends that too), by
+/// its `EndHost` call, or by `kill`.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {
