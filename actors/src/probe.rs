@@ -25,15 +25,16 @@ pub enum Fact {
         session: LeaderSession,
     },
     /// A contender's leadership is revoked, which orders it to stop what runs under the session; noted by the election,
-    /// and for a JobMaster by its job's runner.
+    /// and for a JobMaster by its job's runner. A JobMaster that has died of a panic has ended before: [`Fact::LeadershipEnded`] comes first.
     LeadershipRevoked {
         /// Component that the leadership belongs to.
         component: Component,
         /// Session that is revoked.
         session: LeaderSession,
     },
-    /// Everything that a contender had started under a revoked session has ended, so that the next leader may be
-    /// granted; noted by the election, and for a JobMaster by its job's runner. Not noted by the election for a contender that withdrew.
+    /// Everything that a contender had started under a session has ended after its revocation, or because a JobMaster died of a panic, so
+    /// that the next leader may be granted; noted by the election, and for a JobMaster by its job's runner. Not noted by the election for a
+    /// contender that withdrew while it led.
     LeadershipEnded {
         /// Component that the leadership belongs to.
         component: Component,

@@ -44,7 +44,7 @@ Exit codes: 0 succeeded or cancelled, 1 command or start-up failed, 2 fatal erro
 /// The options that every subcommand of `flott` takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
+    /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]; without either no such file is read
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
     /// Sets an option over those of flott.yaml, the environment and --define-file; may be given several times, the last
@@ -276,11 +276,13 @@ pub struct ProgramArgs {
     /// Default parallelism of the job's operators, from 1 to 32768 [default: parallelism.default]
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// Name of the job to run, of a program that registers several; not needed if the program registers only one
+    /// Name of the job to run, of a program that registers several [default: pipeline.entry; not needed if the program
+    /// registers only one]
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
     /// The program, a binary with `#[flott::main]`, and its arguments: everything after the program is an argument of
-    /// its own, except a -- directly after it
+    /// its own, except a -- directly after it [default of the arguments: pipeline.program-args, except in info and with
+    /// yarn-per-job]
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -292,7 +294,8 @@ impl ProgramArgs {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
     /// Returns the program's arguments: all words after the program, without a `--` directly after it, which separates
-    /// arguments in other tools.
+    /// arguments in other tools. Empty if there are none: a submission then takes those of
+    /// `pipeline.program-args`, `flott info` and the target `yarn-per-job` take none.
     pub fn args(&self) -> &[String] {
         match self.words.get(1..).unwrap_or_default() {
             [first, rest @ ..] if first == "--" => rest,
