@@ -25,7 +25,7 @@ pub enum Fact {
         session: LeaderSession,
     },
     /// A contender's leadership is revoked, which orders it to stop what runs under the session; noted by the election,
-    /// and for a JobMaster by its job's runner. A JobMaster that has died of a panic has ended before: [`Fact::LeadershipEnded`] comes first.
+    /// and for a JobMaster by its job's runner. Of a JobMaster that has died of a panic, [`Fact::LeadershipEnded`] comes before.
     LeadershipRevoked {
         /// Component that the leadership belongs to.
         component: Component,

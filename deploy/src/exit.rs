@@ -33,8 +33,8 @@ pub enum Exit {
     /// answer or has lost it or the user detached; not all results of a finished job could be read or were shown; or the
     /// session on YARN that the process watched has ended. Exit code 4.
     Unknown,
-    /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment has a wrong value (options that
-    /// only do not go together are [`Exit::StartUpFailed`]). Exit code 64.
+    /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment is unknown or has a wrong value.
+    /// Values that only contradict each other are [`Exit::StartUpFailed`]. Exit code 64.
     Usage,
 }
 
