@@ -25,15 +25,16 @@ pub enum Fact {
         session: LeaderSession,
     },
     /// A contender's leadership is revoked, which orders it to stop what runs under the session; noted by the election,
-    /// and for a JobMaster by its job's runner.
+    /// and for a JobMaster by its job's runner. Of a JobMaster that has died of a panic, [`Fact::LeadershipEnded`] comes before.
     LeadershipRevoked {
         /// Component that the leadership belongs to.
         component: Component,
         /// Session that is revoked.
         session: LeaderSession,
     },
-    /// Everything that a contender had started under a revoked session has ended, so that the next leader may be
-    /// granted; noted by the election, and for a JobMaster by its job's runner. Not noted by the election for a contender that withdrew.
+    /// Everything that a contender had started under a session has ended after its revocation, or because a JobMaster died of a panic, so
+    /// that the next leader may be granted; noted by the election, and for a JobMaster by its job's runner. Not noted by the election for a
+    /// contender that withdrew while it led.
     LeadershipEnded {
         /// Component that the leadership belongs to.
         component: Component,
@@ -142,7 +143,7 @@ pub enum Fact {
         instance_id: InstanceId,
     },
     /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left, was released, or has registered again.
-    /// Not noted when the ResourceManager itself ends.
+    /// Not noted when the ResourceManager itself ends, nor when it releases all at the end of an application without an external system.
     WorkerLost {
         /// The ResourceManager's session.
         session: LeaderSession,

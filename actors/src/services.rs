@@ -239,10 +239,10 @@ impl FatalErrorHandler {
 /// A source of the current leaders of components: a process's own table of leaders, or questions to the JobManager process that leads.
 /// Components [`watch`](Self::watch) a leader and follow its changes; the last known one stays while nobody can be asked.
 pub trait LeaderRetrieval: Send + Sync {
-    /// Returns a receiver of the newest known address and session of the component's leader, at once; its value is `None` while
-    /// none is known: at first, and after a leader was withdrawn. A known leader need not be alive: while the asked process does not
-    /// answer, the last known one stays. The first receiver of a component begins the questions to another process if these are
-    /// necessary; they end once its last receiver is dropped.
+    /// Returns a receiver of the newest known address and session of the component's leader, at once; its value is `None` while none is
+    /// known: before the first answer of another process, and after a leader was withdrawn. A known leader need not be alive: while the
+    /// asked process does not answer, the last known one stays. The first receiver of a component begins the questions to another process
+    /// if these are necessary; they end once its last receiver is dropped.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
     /// Returns the obstacle that keeps leaders from being found, as text for users: the error of the last failed question to another
     /// process (not reached, another secret, …), until a question is answered. `None` if there is none, and always for a process's own

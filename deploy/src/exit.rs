@@ -19,8 +19,8 @@ pub enum Exit {
     /// The process did what it was asked to do; also if the job was cancelled, if a program printed its help, and if a
     /// JobManager or TaskManager was told to stop by a signal or the ResourceManager released the TaskManager. Exit code 0.
     Success,
-    /// A role could not start (ports, files, stores), or a client's command failed: no cluster is reached, the request is
-    /// refused, a savepoint fails. Exit code 1.
+    /// A role could not start (ports, files, stores, options that contradict each other or do not fit the machine), or a client's command
+    /// failed: no cluster is reached, the request is refused, a savepoint fails. Exit code 1.
     StartUpFailed,
     /// A component failed in a way that the process cannot survive (also while it starts), a second signal ended the process at once, or
     /// results could not be written to standard output; or the application has ended, with any outcome of its job, but could not be
@@ -33,7 +33,8 @@ pub enum Exit {
     /// answer or has lost it or the user detached; not all results of a finished job could be read or were shown; or the
     /// session on YARN that the process watched has ended. Exit code 4.
     Unknown,
-    /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment is wrong. Exit code 64.
+    /// The command line has wrong arguments, or an option there, in `flott.yaml` or in the environment is unknown or has a wrong value.
+    /// Values that only contradict each other are [`Exit::StartUpFailed`]. Exit code 64.
     Usage,
 }
 

@@ -13,10 +13,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
-    /// The application ends with the process and gets this final status, because its job has ended or a client has shut the cluster down;
-    /// only a JobManager ends so. The application is deregistered at the external resource system (YARN), or without one its TaskManagers
-    /// are told to end; and what its high availability has stored is deleted (as far as that succeeds within 10 s), except the store's
-    /// identity, the leader's record and, in a cluster of one job, the job's log and details.
+    /// The application ends with the process and gets this final status, because its job has ended or was refused, or a client has shut the
+    /// cluster down; only a JobManager ends so. The application is deregistered at the external resource system (YARN), or without one its
+    /// TaskManagers are told to end; and what its high availability has stored is deleted (as far as that succeeds within 10 s), except
+    /// checkpoints, the store's identity, the leader's record and, in a cluster of one job, the job's log and details.
     StopApplication(ApplicationStatus),
     /// Only this process ends, because of a signal or a fatal error, or because the ResourceManager has released this TaskManager. Data
     /// that another JobManager needs are kept, and the application may go on there.

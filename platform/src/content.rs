@@ -38,7 +38,7 @@ impl ContentHasher {
 }
 
 /// Computes the hash and size of a file, which is read piece by piece on one blocking thread, whatever its size. An error means that the
-/// file can't be read.
+/// file can't be read, or that the system gives no thread for it.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
     crate::blocking(move || hash_file_now(&path)).await?

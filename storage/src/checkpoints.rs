@@ -165,8 +165,8 @@ impl CheckpointDirectory {
     }
 
     /// Writes the job's mark, the empty object `<job>/_shared`, into the directory, and returns true; returns false, and writes nothing, if
-    /// the mark is there, so that a JobMaster can take a job over while the disk is full. The Dispatcher calls this when a job is submitted,
-    /// and a JobMaster before its job starts, if the directory is configured; TaskManagers' program hosts look for the mark by
+    /// the mark is there, so that a JobMaster can take a job over while the disk is full. The Dispatcher calls this when a job is
+    /// submitted, and a JobMaster before its job starts, if the directory is configured; TaskManagers' program hosts look for the mark by
     /// [`Self::is_shared`], to see that the path means the JobMaster's directory on their machine too. The mark stays until
     /// [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again.
     ///
@@ -181,8 +181,8 @@ impl CheckpointDirectory {
         Ok(is_new)
     }
 
-    /// Deletes the job's mark ([`Self::mark_shared`]), and the job's folder if it is empty then. For a job that was refused: a job that runs
-    /// needs its mark. It is no error if there is none.
+    /// Deletes the job's mark ([`Self::mark_shared`]), and the job's folder if it is empty then. For a job that was refused: a job that
+    /// runs needs its mark. It is no error if there is none.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -191,8 +191,8 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Returns true if this directory has the mark that the job's JobMaster wrote by [`Self::mark_shared`]. False (no JobMaster has marked
-    /// it) means to a program host that the path is another directory on its machine: it runs no task of the job then.
+    /// Returns true if this directory has the job's mark, which the Dispatcher or the job's JobMaster wrote by [`Self::mark_shared`]. False
+    /// means to a program host that the path is another directory on its machine: it runs no task of the job then.
     ///
     /// # Errors
     /// Returns the store's error.
@@ -202,8 +202,9 @@ impl CheckpointDirectory {
 
     /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle
     /// ([`StateHandle::Object`]) once the object is durable. The object's name is made of job, checkpoint, attempt and operator, so no
-    /// other attempt uses it; a repeated call replaces the object. Program hosts call this for state that is too large to be inline and was
-    /// not uploaded in parts. No checkpoint refers to the object before its metadata is stored.
+    /// other attempt uses it; a repeated call replaces the object. Program hosts call this for state that was not uploaded in parts, if it
+    /// is too large to be inline or has only the changes since an earlier checkpoint. No checkpoint refers to the object before its
+    /// metadata is stored.
     ///
     /// # Errors
     /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and one more second per 4 MiB: the object may be
@@ -317,8 +318,8 @@ impl CheckpointDirectory {
         Ok(name)
     }
 
-    /// Reads the metadata of a checkpoint from the object of this name, relative to the directory: as `put_metadata` has returned it, such as
-    /// `<job>/chk-7/_metadata-<graph>`. Reads no state.
+    /// Reads the metadata of a checkpoint from the object of this name, relative to the directory: as `put_metadata` has returned it, such
+    /// as `<job>/chk-7/_metadata-<graph>`. Reads no state.
     ///
     /// # Errors
     /// Returns the store's error, [`CheckpointError::Missing`] if there is no such object, or [`CheckpointError::Metadata`] if its

@@ -70,11 +70,13 @@ impl StateReader {
     }
 
     /// Reads the metadata of the snapshot at a path or URI, which names the snapshot's folder or the metadata object in it. The states
-    /// themselves are not read.
+    /// themselves are not read. A savepoint may have been moved; a checkpoint with state in objects must be in a folder
+    /// `<job>/chk-<number>`, beside those of the checkpoints whose objects it shares.
     ///
     /// # Errors
     /// Returns [`CheckpointError::NoSnapshot`] if the folder is absent, is a file or has no metadata or several, the store's error, or
-    /// [`CheckpointError::Metadata`] if the metadata can't be decoded or refers to objects outside of its snapshot.
+    /// [`CheckpointError::Metadata`] if the metadata can't be decoded or refers to objects outside of its snapshot, as that of a checkpoint
+    /// with objects does in any other folder.
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = normalised(uri);
         let (folder, file) = match folder_and_file(&given) {

@@ -80,10 +80,10 @@ impl BlobServerHandle {
 }
 
 /// Starts the BlobServer of this process on the blob lane (thread of actors), and serves it as [`ENDPOINT`]. It removes
-/// blobs that nobody needs from `store`: every 20 s those that have expired, and programs as soon as their last user is gone. Blobs
-/// expire after `blob.cleanup-interval`, permanent ones not before a minute, and transient ones at most a minute after they were read to
-/// the end. Blobs that an earlier process has left in the store expire from when they are first seen. If the
-/// actor dies of a panic, nobody is told: calls then fail.
+/// blobs that nobody needs from `store`: every 20 s those that have expired, and programs as soon as their last user is gone. Blobs expire
+/// `blob.cleanup-interval` after their last use, or after they are first seen to be no longer needed, permanent ones not before a minute,
+/// and transient ones at most a minute after they were read to the end. Blobs that an earlier process has left in the store expire from
+/// when they are first seen. If the actor dies of a panic, nobody is told: calls then fail.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

@@ -94,8 +94,8 @@ pub struct DispatcherDeps {
     /// The BlobServer that the Dispatcher tells to delete a job's own blobs when the job has ended; `None`: they are
     /// not deleted.
     pub blobs: Option<Remote<BlobServerGateway>>,
-    /// With high availability, the store in which the Dispatcher of a session keeps programs for the next leader, before their
-    /// jobs are stored; `None` without.
+    /// With high availability, the store in which the Dispatcher keeps programs for the next leader, before their jobs are stored: only in
+    /// [`ClusterMode::Session`], because in the other modes each JobManager is started with the program. `None` without high availability.
     pub durable: Option<DurableBlobs>,
     /// The record of the blobs that jobs need, by which the BlobServer knows what to keep. The leading Dispatcher
     /// updates it.

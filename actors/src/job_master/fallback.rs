@@ -44,7 +44,8 @@ pub(super) struct Kept {
 /// The reason why a job cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum ReadError {
-    /// The checkpoint directory cannot be opened, or the job's mark cannot be written into it; the text names it, the reason and the remedy.
+    /// The checkpoint directory cannot be opened, or the job's mark cannot be written into it; the text names it, the reason and the
+    /// remedy.
     #[error("{0}")]
     Directory(String),
     /// The directory cannot be read, or no checkpoint can be read and no other one is kept.

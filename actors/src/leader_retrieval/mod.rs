@@ -29,9 +29,10 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const TRAVEL: Duration = Duration::from_millis(500);
 
 /// Serves the leaders in the table `leaders` to other processes as [`ENDPOINT`], on the election lane (thread of
-/// actors), until the returned handle is stopped or dropped. A request waits for a change of the leader for as long as it asks, at most
-/// 30 s and until 0.5 s before its deadline, then is answered with the known one. The endpoint's session is `ProcessSession::default()`,
-/// because callers can't know another one yet. If the actor dies of a panic, nobody is told: calls then fail.
+/// actors), until the returned handle is stopped or dropped. A request names the leader that its sender knows; if that is still the one, it
+/// waits for another for as long as it asks, at most 30 s and until 0.5 s before its deadline. It is answered with the leader of that
+/// moment. The endpoint's session is `ProcessSession::default()`, because callers can't know another one yet. If the actor dies of a panic,
+/// nobody is told: calls then fail.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

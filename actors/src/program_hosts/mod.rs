@@ -110,8 +110,11 @@ enum State {
 }
 
 /// The actor that keeps this process's program hosts, at most one per job: launches them on request, watches them, ends
-/// them. On a JobManager that is not a program itself the number of hosts is limited (`jobmanager.program-hosts.max`): requests wait for
-/// a place, and are refused with [`BuildError::NoRoom`] if none is free in time, builds also if 256 wait already.
+/// them. On a JobManager that is not a program itself the number of hosts is limited (`jobmanager.program-hosts.max`): requests wait for a
+/// place, and are refused with [`BuildError::NoRoom`] if none is free in time, builds also if 256 wait already. A host there that has built
+/// a graph is ended if its job does not get its slots within 10 s, if more than four such hosts wait (the longest waiting one), or when
+/// others need its place; a host that only serves collected results, when others need its place and nobody has asked for them for 5 s. A
+/// request also waits, on either side, while its job's former host is being ended, and is refused the same way if that takes too long.
 #[derive(derive_more::Debug)]
 #[debug("ProgramHosts({} hosts)", self.hosts.len())]
 pub struct ProgramHosts {

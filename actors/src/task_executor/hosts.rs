@@ -53,7 +53,8 @@ pub struct HostSettings {
     pub data_host: String,
     /// Ports that hosts may open for the exchange of records: `0` (any free one), a number, a list or a range.
     pub data_ports: String,
-    /// Options of the process that concern the exchange, state and execution of tasks, by key; every host gets them.
+    /// Settings of the process that concern the exchange, state and execution of tasks, by the option's key, without defaults; every host
+    /// gets them. They may contain the keys for S3 in clear text.
     pub options: BTreeMap<String, String>,
     /// True if hosts limit the memory of user code to their slots' part of `taskmanager.memory.task.size`; false: no
     /// limit.
@@ -61,7 +62,7 @@ pub struct HostSettings {
 }
 
 impl HostSettings {
-    /// Reads the settings from the options: the data port, the bind address, and all options that concern tasks (`s3.`,
+    /// Reads the settings from the options: the data port, the bind address, and all options that are set and concern tasks (`s3.`,
     /// `exchange.`, `execution.`, `task.` and others). The memory limit is on.
     pub fn from_options(options: &conf::Options, cluster_id: ClusterId, data_host: String) -> Self {
         const DATA_PLANE: [&str; 6] = [

@@ -97,9 +97,9 @@ impl TaskExecutorHandle {
         }
     }
 
-    /// Ends all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`,
-    /// and ends the TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits
-    /// at most 1 s. To the jobs it is a recoverable failure of their tasks here.
+    /// Kills all program hosts, then tells the ResourceManager and the JobMasters that this process leaves with `cause`, and ends the
+    /// TaskExecutor. Returns when the hosts have ended and the leaders have answered, for which it waits at most 1 s. To the jobs it is a
+    /// recoverable failure of their tasks here.
     pub async fn stop(mut self, cause: &str) {
         self.running.unguard();
         let leave = handlers::Leave { cause: cause.to_owned() };

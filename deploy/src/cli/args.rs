@@ -44,7 +44,7 @@ Exit codes: 0 succeeded or cancelled, 1 command or start-up failed, 2 fatal erro
 /// The options that every subcommand of `flott` takes.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
-    /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
+    /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]; without either no such file is read
     #[arg(long, global = true, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
     /// Sets an option over those of flott.yaml, the environment and --define-file; may be given several times, the last
@@ -65,8 +65,8 @@ pub struct Common {
 pub enum Output {
     /// Text meant for people.
     Text,
-    /// JSON, each value on a line of its own. A command prints one value; `run` prints one for each result of the job
-    /// and one for the job's end.
+    /// JSON, each value on a line of its own. A command prints one value; one that waits for a job prints one for each result of the job
+    /// and one for the job's end. `options` prints Markdown all the same.
     Json,
 }
 
@@ -276,11 +276,13 @@ pub struct ProgramArgs {
     /// Default parallelism of the job's operators, from 1 to 32768 [default: parallelism.default]
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// Name of the job to run, of a program that registers several; not needed if the program registers only one
+    /// Name of the job to run, of a program that registers several [default: pipeline.entry; not needed if the program
+    /// registers only one]
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
     /// The program, a binary with `#[flott::main]`, and its arguments: everything after the program is an argument of
-    /// its own, except a -- directly after it
+    /// its own, except a -- directly after it [default of the arguments: pipeline.program-args, except in info and with
+    /// yarn-per-job]
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -292,7 +294,8 @@ impl ProgramArgs {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
     /// Returns the program's arguments: all words after the program, without a `--` directly after it, which separates
-    /// arguments in other tools.
+    /// arguments in other tools. Empty if there are none: a submission then takes those of
+    /// `pipeline.program-args`, `flott info` and the target `yarn-per-job` take none.
     pub fn args(&self) -> &[String] {
         match self.words.get(1..).unwrap_or_default() {
             [first, rest @ ..] if first == "--" => rest,
@@ -308,7 +311,7 @@ pub struct ClusterArgs {
     /// yarn-per-job [default: execution.target, else remote]
     #[arg(short = 't', long, value_name = "TARGET")]
     pub target: Option<String>,
-    /// REST endpoint of the JobManager [default: rest.address and rest.port]
+    /// REST endpoint of the JobManager; refused for targets on YARN [default: rest.address and rest.port]
     #[arg(short = 'm', long = "jobmanager", value_name = "HOST:PORT")]
     pub jobmanager: Option<String>,
 }
@@ -335,7 +338,7 @@ pub struct List {
 /// is run and no cluster is asked.
 #[derive(Debug, Args)]
 pub struct Info {
-    /// Also write the job graph to a file: for jobmanager --mode per-job
+    /// Also write the job graph to a file: for jobmanager --mode per-job; relative paths are refused then
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
     /// Target for which the program is checked: all but local refuse relative paths [default: execution.target, else
@@ -365,13 +368,13 @@ pub struct Logs {
     /// session that was started last]
     #[arg(value_name = "APPLICATION")]
     pub application: Option<String>,
-    /// Show only the logs of this process: jobmanager, a TaskManager's id, or on YARN a container's id
+    /// Show only the logs of this process: jobmanager or a TaskManager's id; on YARN always a container's id
     #[arg(long, value_name = "PROCESS")]
     pub process: Option<String>,
     /// Show only log files of this name
     #[arg(long, value_name = "NAME")]
     pub file: Option<String>,
-    /// List the names and sizes of the log files instead of showing them
+    /// List the names and sizes of the log files instead of showing them, as --output json always does
     #[arg(long)]
     pub list: bool,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
@@ -386,13 +389,14 @@ pub struct BlockNode {
     /// Host names of the nodes, as their TaskManagers register with them (taskmanager.host)
     #[arg(value_name = "NODE", required_unless_present = "list")]
     pub nodes: Vec<String>,
-    /// Time for which the nodes are blocked: a number with ms, s, min, h or d, at least 1 ms
+    /// Time for which the nodes are blocked from now on, unless a block of them ends later: a number with ms, s, min, h
+    /// or d, at least 1 ms
     #[arg(long = "for", value_name = "DURATION", default_value = "10min", value_parser = period)]
     pub period: Duration,
     /// Reason of the block as text, which the list of blocked nodes shows
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
-    /// End the block of the nodes now, instead of blocking them
+    /// End the block of the nodes now, instead of blocking them; refused with --for and --cause
     #[arg(long, conflicts_with_all = ["period", "cause"])]
     pub unblock: bool,
     /// List the blocked nodes, instead of blocking any
@@ -420,7 +424,8 @@ pub enum Mode {
     PerJob,
 }
 
-/// Arguments of `flott jobmanager`, which runs a JobManager in this process.
+/// Arguments of `flott jobmanager`, which runs a JobManager in this process. Arguments that are for other modes than the given one are
+/// ignored.
 #[derive(Debug, Args)]
 pub struct JobManager {
     /// Mode of the cluster: which jobs it runs
@@ -436,19 +441,20 @@ pub struct JobManager {
     /// cluster's id, otherwise a new one]
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
-    /// application: name of the job to run, of a program that registers several
+    /// application: name of the job to run, of a program that registers several [default: pipeline.entry]
     #[arg(long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// application and per-job: path of the program's executable
+    /// application and per-job: path of the program's executable; per-job needs it [default of application:
+    /// pipeline.program]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// per-job: file with the job graph to run (made by flott info --job-graph)
+    /// per-job, which needs it: file with the job graph to run (made by flott info --job-graph)
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
-    /// application: default parallelism of the job, from 1 to 32768
+    /// application: default parallelism of the job, from 1 to 32768 [default: parallelism.default]
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub parallelism: Option<u32>,
-    /// application: arguments of the program, all words after --
+    /// application: arguments of the program, all words after -- [default: pipeline.program-args]
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<String>,
 }

@@ -96,8 +96,8 @@ impl Context {
     }
 }
 
-/// Runs the binary `flott` with this process's arguments: parses the command line and executes the command, which
-/// prints its results on standard output and everything else on standard error. Returns when the command is done, for
+/// Runs the binary `flott` with this process's arguments: parses the command line and executes the command, which prints its results (with
+/// `--output json` also its failure) on standard output and everything else on standard error. Returns when the command is done, for
 /// a role when its process is to end; `--program` replaces a role's process by the program. The exit code tells the outcome ([`Exit`]);
 /// wrong arguments give 64, help and version 0.
 pub fn main() -> ExitCode {

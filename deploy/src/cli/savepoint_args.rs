@@ -30,7 +30,7 @@ pub struct Savepoint {
     #[arg(value_name = "JOBID", required = true)]
     pub job: Option<String>,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
-    /// execution.checkpointing.savepoint-dir]
+    /// execution.checkpointing.savepoint-dir by -D here, else that of the job or the JobManager]
     #[arg(value_name = "DIR")]
     pub directory: Option<String>,
     /// The options `-t` and `-m`, which say where the cluster's REST endpoint is.
@@ -61,7 +61,7 @@ pub struct Stop {
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// Directory, as the JobManager sees it, in which the savepoint's folder is made: an absolute path, or a URI [default:
-    /// execution.checkpointing.savepoint-dir]
+    /// execution.checkpointing.savepoint-dir by -D here, else that of the job or the JobManager]
     #[arg(
         short = 'p',
         long = "savepointPath",
@@ -82,7 +82,7 @@ pub struct Stop {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Recovery {
     /// Start from this savepoint or retained checkpoint: its folder, as it was printed, or the file _metadata in it; a path or URI that all
-    /// machines reach
+    /// machines reach [default: execution.state-recovery.path, else without state]
     #[arg(
         short = 's',
         long = "fromSavepoint",

@@ -192,9 +192,9 @@ impl JobManagerComponents {
         self.blobs.forget_uploads().await;
     }
 
-    /// Stops all components, Dispatcher first, which gives this process's leadership up, and returns when they have ended; it has no time
-    /// limit. Running jobs are suspended, not ended: with high availability their data stay as they
-    /// are, so that another JobManager can continue the jobs; without it the jobs are lost.
+    /// Stops all components, the Dispatcher first, and gives this process's leadership up. Returns when they have ended, without a time
+    /// limit. Running jobs are suspended, not ended: with high availability their data stay as they are, so that another JobManager can
+    /// continue the jobs; without it the jobs are lost.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
         self.resource_manager.stop().await;
@@ -230,8 +230,8 @@ impl ReadyServices {
         }
     }
 
-    /// Returns at once a receiver that follows the leader of a component, of this process or another; its value is
-    /// `None` while no leader is known, as at first. A leader that does not answer may still be shown.
+    /// Returns at once a receiver that follows the leader of a component, of this process or another; its value is `None` while no leader
+    /// is known. A leader that does not answer may still be shown.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }

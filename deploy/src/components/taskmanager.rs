@@ -44,8 +44,8 @@ pub struct TaskManagerParts {
     /// The settings that each program host of the TaskManager receives at its start.
     pub hosts: HostSettings,
     /// Function that returns the secret key, 32 bytes, of a job's data connections, derived from the cluster's secret
-    /// and the job's id: both ends of a connection must prove that they have the same. Called at the start of each
-    /// program host.
+    /// and the job's id: both ends of a connection must prove that they have the same. Called when a program host is started and when the
+    /// number of its slots changes.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
     /// Folder of the process's log files, which the TaskExecutor serves to users; `None` if the process logs
     /// elsewhere, so that it serves none.
@@ -116,8 +116,9 @@ impl TaskManagerComponents {
         &self.base.services
     }
 
-    /// Waits until the ResourceManager has released this TaskManager, because it needs it no longer or believes it lost, and
-    /// returns the reason as text. The loss of a ResourceManager is no release. Stops nothing: the caller then stops the process.
+    /// Waits until the ResourceManager has released this TaskManager, because it was idle for too long, its worker is reported as ended
+    /// (its node is lost, say), or the application has ended, and returns the reason as text. The loss of a ResourceManager is no release.
+    /// Stops nothing: the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await
     }

@@ -1,7 +1,7 @@
 //! A program by itself: its job runs in a cluster inside its own process, its results are printed, the exit
 //! code is the job's.
 //!
-//! The same components as in a cluster of processes; only sockets, files and other hosts are missing.
+//! The same components as in a cluster of processes; only ports for RPC and REST, shipped files and other hosts are missing.
 
 mod run;
 
@@ -33,8 +33,9 @@ use storage::objects::MemoryObjects;
 use streaming::ProgramEntry;
 
 /// A cluster inside this process, in which a program runs its own job: one JobManager, one TaskManager, and a folder
-/// for temporary files, which is removed when this value is dropped. It listens on no port, has no REST endpoint, keeps jobs in memory
-/// only, and limits no task's memory. Dropping it asks both to stop, without waiting; [`stop`](Self::stop) waits.
+/// for temporary files, which is removed when this value is dropped. It has neither an RPC port nor a REST endpoint; each job opens the TCP
+/// port for the exchange of records (`taskmanager.data.port`, at `taskmanager.bind-host`), although its records stay inside the process. It
+/// keeps jobs in memory only, and limits no task's memory. Dropping it asks both to stop, without waiting; [`stop`](Self::stop) waits.
 pub struct EmbeddedCluster {
     jobmanager: JobManagerComponents,
     taskmanager: TaskManagerComponents,

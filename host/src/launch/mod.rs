@@ -105,7 +105,7 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// Returns true if the system had no descriptor, process or memory left for the child, so that the same launch may succeed later: an
-    /// I/O error for which [`is_no_room`] is true. Always false once the child was started and had its socket.
+    /// I/O error for which [`is_no_room`] is true. Always false for `Ended` and `Silent`.
     pub fn is_no_room(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_no_room(source),
@@ -130,7 +130,8 @@ fn said(log_tail: &str) -> String {
 }
 
 /// A program host in a running child process, which has answered its first call and can be called at its address; [`host()`] makes it.
-/// Dropping the value does not end the child; it ends with this process, by its `EndHost` call, or by `kill`.
+/// Dropping the value does not end the child; it ends with this process or the connection to it (`RpcService::shutdown` ends that too), by
+/// its `EndHost` call, or by `kill`.
 #[derive(derive_more::Debug)]
 #[debug("LaunchedHost({}, pid {:?})", self.address.address, self.address.pid)]
 pub struct LaunchedHost {

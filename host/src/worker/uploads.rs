@@ -58,7 +58,7 @@ pub struct Target {
     /// The job that the state belongs to.
     pub job_id: JobId,
     /// Maximum size, in bytes, of a snapshot that becomes an inline handle instead of objects
-    /// (`execution.checkpointing.data-inline-threshold`); 0: every state that is not empty is stored in objects.
+    /// (`execution.checkpointing.data-inline-threshold`, at most 5 MiB); 0: every state that is not empty is stored in objects.
     pub inline_max: u64,
 }
 

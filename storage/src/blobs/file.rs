@@ -34,7 +34,8 @@ const MODE: u32 = 0o700;
 
 /// A blob store in a local directory, one file for each blob; equal content under several jobs is one file with several hard links. Each
 /// content that this process has not written itself is read and checked once per process before it is given out, and again after a change
-/// of its file. Clones are handles to the same store. At most eight calls use the disk at a time; further ones wait without a limit.
+/// of its file or the removal of a blob with the same content. Clones are handles to the same store. At most eight calls use the disk at a
+/// time; further ones wait without a limit.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,

@@ -60,14 +60,15 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     }
     /// Verifies the blob, unless this process has before, and reads `max` bytes from `offset` (in bytes) on, or fewer if the blob ends
     /// before; empty at or beyond the end. Fails with [`BlobStoreError::NotFound`] if it is absent or has another size than `key` says,
-    /// with [`BlobStoreError::WrongHash`] if it is damaged; a damaged blob is removed.
+    /// with [`BlobStoreError::WrongHash`] if it is damaged; a damaged blob is removed. [`DurableBlobs`] first tries to restore a missing or
+    /// damaged program from a copy, and fails only if there is none.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
     /// Verifies the blob, unless this process has before, and returns a file that holds exactly its content, readable and
     /// executable by this user. The file is valid until the blob is removed. `None` if this store has no files. Fails as
     /// [`BlobStore::read`] does.
     fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>>;
-    /// Returns the number of references to the content of `key`: one for each job (or none) and kind that holds it. A store in files
-    /// fails with [`BlobStoreError::NotFound`] if `key` itself is not stored.
+    /// Returns the number of references to the content of `key`: one for each job (or none) and kind that holds it. If `key` itself is not
+    /// stored, a store in files fails with [`BlobStoreError::NotFound`], and one in memory returns the number of the others.
     fn references(&self, key: &BlobKey) -> BlobFuture<u64>;
     /// Removes one reference, that of the key's job and kind; returns false if there was none. The content is removed with its last
     /// reference. [`DurableBlobs`] also deletes the copies of a program, if this process has led, and returns true if there was any.

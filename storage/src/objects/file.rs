@@ -85,7 +85,7 @@ impl FileObjects {
     }
 
     /// Opens the store in a directory that must exist, for reading a snapshot, say. Unlike [`FileObjects::open`] this writes nothing: it
-    /// does not check that the directory can be written to, and the store never removes what killed writers left. Blocks the calling
+    /// does not check that the directory can be written to, and its listings never remove what killed writers left. Blocks the calling
     /// thread.
     ///
     /// # Errors

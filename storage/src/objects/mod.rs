@@ -245,8 +245,8 @@ impl fmt::Debug for S3Settings {
 /// remote system is contacted only by the first call.
 ///
 /// # Errors
-/// Returns [`StoreError::UnknownUri`] for a wrong URI, also if the program was built without the cargo feature that the URI
-/// needs; or the reason why the directory cannot be created or written to.
+/// Returns [`StoreError::UnknownUri`] for a wrong URI, also if the program was built without the cargo feature that the URI needs, or if no
+/// client can be made with the settings or Hadoop's configuration; or the reason why the directory cannot be created or written to.
 pub fn open(
     uri: &str,
     platform: &Platform,
@@ -258,8 +258,8 @@ pub fn open(
     }
 }
 
-/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is created,
-/// and a local store never removes what interrupted writes left.
+/// Opens a store like [`open`], for reading a snapshot, say: a local directory must exist and need not be writable; nothing is created, and
+/// the listings of a local store never remove what interrupted writes left.
 ///
 /// # Errors
 /// Returns the errors of [`open`]; [`StoreError::NotFound`] if a local directory does not exist.

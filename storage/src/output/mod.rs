@@ -55,7 +55,8 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Creates a mark, an empty hidden file, in a local folder, and the folder where it is absent: the process that publishes files looks
     /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. A writer calls this at the start of an attempt. Returns
     /// the file's name; for HDFS and S3, where a URI means one folder on all machines, and for a mark that this value has removed
-    /// meanwhile, creates nothing and returns `None`. `name` and `owner` are those of [`OutputFolder::create`]: a mark that nobody takes is among the unpublished files.
+    /// meanwhile, it creates nothing and returns `None`. `name` and `owner` are those of [`OutputFolder::create`]: a mark that nobody takes
+    /// is among the unpublished files.
     fn leave_mark(&self, _name: &str, _owner: &str) -> StoreFuture<Option<String>> {
         Box::pin(async { Ok(None) })
     }
