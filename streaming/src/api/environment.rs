@@ -91,11 +91,11 @@ impl Environment {
     }
 
     /// Sets an option for this job, unless the client sets it; the last call for a key counts. [`Environment::option`] does not return the
-    /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`; the submission refuses a
-    /// key that is no option, and a value that its option does not take; a cluster also refuses an option of its processes alone. `pipeline.name` and
-    /// `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and [`Environment::set_max_parallelism`]. Only
-    /// `parallelism.default` takes precedence over the client's value, because it counts like [`Environment::set_parallelism`]; the build
-    /// fails if its value is not a whole number from 1 to 32768.
+    /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`; the submission
+    /// refuses a key that is no option, and a value that its option does not take; a cluster also refuses an option of its processes alone.
+    /// `pipeline.name` and `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and
+    /// [`Environment::set_max_parallelism`]. Only `parallelism.default` takes precedence over the client's value, because it counts like
+    /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -132,7 +132,7 @@ impl Environment {
     /// every option of its `flott.yaml` and of the `FLOTT_` variables. What the program sets itself ([`Environment::set_option`],
     /// [`Environment::set_name`], [`Environment::set_max_parallelism`]) is not returned in the first build, but is returned when other
     /// processes build the job again: a program whose graph depends on a key that it sets itself builds another graph there, and the job
-    /// fails.
+    /// fails. `parallelism.default` too is always set there: [`Environment::parallelism`] is the same in every build.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};

@@ -421,7 +421,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Runs a function that keeps state per subtask, see [`StatefulProcessFunction`]. Checkpoints contain the state. When the job is
-    /// restored with another parallelism, the state is redistributed among the subtasks.
+    /// restored with another parallelism, the state's lists are dealt out to the subtasks anew, those of a
+    /// [`UnionListState`](crate::state::UnionListState) go to every subtask, also with the same parallelism.
     pub fn process_with_state<F>(&self, function: F) -> Stream<F::Out>
     where
         F: StatefulProcessFunction<T>,

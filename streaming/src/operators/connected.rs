@@ -10,7 +10,7 @@ use super::{
 use crate::{state::State, types::Record};
 
 /// A record of one of two connected streams. Connecting streams wraps each record in an `Either`, so that one operator reads both as one
-/// stream; the function of the program gets the unwrapped record.
+/// stream. An operator of one's own (`transform`) gets the `Either`, a function of the program the unwrapped record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// A record of the first stream.
@@ -47,7 +47,7 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
     /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -138,8 +138,9 @@ impl<T: Record> Collector<T> {
         (self.time != NO_TIME).then_some(self.time)
     }
 
-    /// Sets the event time that [`Collector::collect`] gives to records from now on, in milliseconds since 1970, or [`NO_TIME`]. It is set
-    /// anew for each call of a function; a control element or mail for the operator resets it to [`NO_TIME`].
+    /// Sets the event time that [`Collector::collect`] gives to records from now on, in milliseconds since 1970, or [`NO_TIME`]. Each call
+    /// of a function sets it anew; in an operator of one's own it stays until a control element or mail comes, which resets it to
+    /// [`NO_TIME`].
     #[inline]
     pub fn set_time(&mut self, time: i64) {
         self.time = time;

@@ -25,11 +25,11 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
     })
 }
 
-/// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and
-/// larger than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore
-/// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. Decoding fails with [`CodecError::Invalid`]
-/// for values that are nested more than 64 deep. Memory on the heap does not count in [`FlottType::weight`], so that a batch of large
-/// values is large. If a value's `Serialize` returns an error, the task that writes the value fails.
+/// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and larger
+/// than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore refuses
+/// `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. Decoding fails with [`CodecError::Invalid`] for values
+/// that are nested more than 64 deep, although encoding takes them. Memory on the heap does not count in [`FlottType::weight`], so that a
+/// batch of large values is large. If a value's `Serialize` returns an error, the task that writes the value fails.
 ///
 /// ```
 /// use std::net::IpAddr;
