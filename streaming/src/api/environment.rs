@@ -50,9 +50,9 @@ impl Environment {
     }
 
     /// Returns the parallelism of operators that set none, as it is now: the value of the last [`Environment::set_parallelism`], else
-    /// the client's `parallelism.default`; the same in every process of the job. From the first call that returns the client's number,
-    /// an operator that sets just this number is chained to operators that set none: `map(..).set_parallelism(env.parallelism())` cuts no
-    /// chain. See [`Stream::set_parallelism`].
+    /// `parallelism.default` of the client, or of the cluster if the client sets none (1 by default); the same in every process of the job.
+    /// From the first call that returns the client's number, an operator that sets just this number is chained to operators that set none:
+    /// `map(..).set_parallelism(env.parallelism())` cuts no chain. See [`Stream::set_parallelism`].
     pub fn parallelism(&self) -> u32 {
         let mut builder = self.builder.borrow_mut();
         builder.default_is_read |= builder.parallelism.is_none();
@@ -77,15 +77,17 @@ impl Environment {
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The last call counts. The
     /// client's `pipeline.max-parallelism`, and the program's own by [`Environment::set_option`], take precedence over this number, and
     /// this number over the cluster's option. Without any of them an operator has 1.5 times its parallelism, rounded up to a power of two,
-    /// 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another number
-    /// cannot be restored from snapshots with keyed state.
+    /// 128 to 32768, or one with keyed state the number that it has in the snapshot from which the job starts. The build fails if the
+    /// number is out of range or less than an operator's parallelism. A program that sets another number cannot be restored from snapshots
+    /// with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
 
-    /// Sets the resources that each slot of the slot sharing group `group` needs; the last call for a group counts. Operators that set
-    /// no group are in the group `default` ([`Stream::slot_sharing_group`]). A group without resources fits every slot, but a job must
-    /// set them for all of its groups or for none: the cluster refuses it otherwise. A group that no operator is in is ignored.
+    /// Sets the resources that each slot of the slot sharing group `group` needs; the last call for a group counts. Operators are in the
+    /// group `default` unless they set another one or have it from their inputs ([`Stream::slot_sharing_group`]). A group without resources
+    /// fits every slot, but a job must set them for all of its groups or for none: the cluster refuses it otherwise. A group that no
+    /// operator is in is ignored.
     pub fn set_slot_resources(&self, group: impl Into<String>, resources: ResourceProfile) {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }

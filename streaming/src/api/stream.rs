@@ -143,9 +143,9 @@ impl<T> Stream<T> {
         self.routed(Route::Broadcast)
     }
 
-    /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no watermarks and
-    /// is not idle, they have none before that stream ends. Adds no operator.
+    /// Returns a stream of the records of both streams. Records that one subtask has emitted keep their order; the order of others to each
+    /// other is undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no
+    /// watermarks and is not idle, they have none before that stream ends. Adds no operator.
     ///
     /// ```
     /// # use streaming::Environment;

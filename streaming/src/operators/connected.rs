@@ -22,7 +22,7 @@ pub enum Either<A, B> {
 /// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the clone
 /// has in its fields is not in checkpoints: after a restart a fresh clone begins. The task calls `open`, then `process1` and `process2` for
 /// the records, `finish` after the last record of both streams, and `close` at its end, however it ends. An error fails the task with
-/// `TaskError::User`. Records of one stream come in their order; the order between the two is undefined.
+/// `TaskError::User`. Records that one producer has sent come in their order; those of several, and of the two streams, in any order.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
@@ -140,8 +140,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
     /// Called once for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits
     /// get the moment of a timer of event time as their event time, and none for a timer of processing time. The watermark that fires
-    /// timers of event time is the smaller one of the two streams. At the end of both bounded inputs all timers of event time fire, before
-    /// `finish`; timers of processing time that are not due by then are dropped. By default does nothing.
+    /// timers of event time is the smaller one of the two streams, of which an idle one does not count. At the end of both bounded inputs
+    /// all timers of event time fire, before `finish`; timers of processing time that are not due by then are dropped. By default does
+    /// nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

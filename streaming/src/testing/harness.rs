@@ -119,7 +119,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub(super) fn mistaken(self, mistake: Option<&'static str>) -> Self {
         Self { mistake, ..self }
     }
-    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`] or [`OperatorHarness::barrier`]: of one subtask, or of
+    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`], `barrier` or `savepoint`: of one subtask, or of
     /// several in the order of their indices. Their number is the parallelism that they were taken at; see
     /// [`HarnessBuilder::subtask`] for that of now.
     pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
