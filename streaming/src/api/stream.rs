@@ -70,8 +70,8 @@ impl<T> Stream<T> {
     /// uid, without one by the operator's place in the graph. A restore is refused if a uid with state is no longer in the program, unless
     /// the state may be dropped (`--allowNonRestoredState`). The build fails if two operators have the same one. With
     /// `execution.checkpointing.interval` the build also fails if a source, a sink that collects or commits, or an operator with state has
-    /// none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may
-    /// do without.
+    /// none, unless `pipeline.auto-generate-uids` is true; it asks neither for that of [`Stream::assign_timestamps_and_watermarks`] nor for
+    /// that of an operator of one's own ([`Stream::transform`]).
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -145,7 +145,7 @@ impl<T> Stream<T> {
 
     /// Returns a stream of the records of both streams. Records that one subtask has emitted keep their order; the order of others to each
     /// other is undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no
-    /// watermarks and is not idle, they have none before that stream ends. Adds no operator.
+    /// watermarks and is not idle, they have none before that stream ends. Adds no operator; the next one begins a chain.
     ///
     /// ```
     /// # use streaming::Environment;

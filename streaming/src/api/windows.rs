@@ -11,9 +11,9 @@ use crate::{
 };
 use std::{ops::AddAssign, time::Duration};
 
-/// A keyed stream whose records are grouped into windows; made by [`KeyedStream::window`]. Its functions emit a window's result for
-/// each key that has records in it when the window ends. By default the allowed lateness is 0, and late records are dropped and counted
-/// in the operator's metric `numLateRecordsDropped`.
+/// A keyed stream whose records are grouped into windows; made by [`KeyedStream::window`] or [`KeyedStream::count_window`]. Its functions
+/// emit a window's result for each key that has records in it when the window ends. By default the allowed lateness is 0, and late records
+/// are dropped and counted in the operator's metric `numLateRecordsDropped`.
 ///
 /// A result of a window of time has the window's last millisecond as its event time.
 ///
