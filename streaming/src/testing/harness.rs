@@ -179,6 +179,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
 
 /// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
 /// After an error the test must not be used again. A panic of the operator or its function reaches the test; in a task it is an error.
+/// An operator that waits at a control element for mail that it has not asked for, for which a task would wait for ever, fails the call
+/// with [`TaskError::Deployment`].
 ///
 /// The order of the calls is not checked, so a test can do what no task does. A record behind [`OperatorHarness::end_of_input`] is
 /// processed like any other, but the final watermark has passed: it is late for windows of event time, and the timers of processing
