@@ -69,7 +69,7 @@ use std::{collections::BTreeMap, marker::PhantomData};
 /// }
 /// ```
 pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;

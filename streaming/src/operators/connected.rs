@@ -98,7 +98,7 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 /// }
 /// ```
 pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The type of the emitted records.
     type Out: Record;

@@ -311,7 +311,7 @@ impl OperatorContext {
         }
         Ok(snapshot)
     }
-    /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state.
+    /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state. Empty if there are none.
     ///
     /// # Errors
     /// Fails as [`Self::next_snapshot`] does.

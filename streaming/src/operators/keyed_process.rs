@@ -63,7 +63,7 @@ use model::graph::StateDeclaration;
 /// }
 /// ```
 pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The type of the emitted records.
     type Out: Record;

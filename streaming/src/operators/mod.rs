@@ -129,7 +129,8 @@ pub trait Consumer<T>: Send {
         Ok(())
     }
     /// Returns true if records were taken but not processed, because the step was interrupted or the chain was full.
-    /// [`Consumer::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those.
+    /// [`Consumer::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those. False
+    /// by default.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -158,8 +159,8 @@ pub trait Consumer<T>: Send {
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)
     }
-    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no
-    /// operator writes.
+    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None`, as by default,
+    /// if no operator writes.
     fn writes(&self) -> Option<u64> {
         None
     }

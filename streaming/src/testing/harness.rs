@@ -120,7 +120,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         Self { mistake, ..self }
     }
     /// Restores the operator from snapshots of [`OperatorHarness::snapshot`], `barrier` or `savepoint`: of one subtask, or of
-    /// several in the order of their indices. Their number is the parallelism that they were taken at; see
+    /// several in the order of their indices; the last call counts. Their number is the parallelism that they were taken at; see
     /// [`HarnessBuilder::subtask`] for that of now.
     pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self { restore: snapshots.into_iter().collect(), ..self }
