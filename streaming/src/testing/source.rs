@@ -367,7 +367,7 @@ impl<S: Source> SourceHarness<S> {
         }
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint, with the number after that of the last one (1 at first), notifies enumerator and readers that it is complete, and
+    /// Takes a checkpoint, with the number after that of the last one (1 at first), tells enumerator and readers that it is complete, and
     /// returns it for [`SourceHarnessBuilder::restore`]: [`SourceHarness::barrier`], then [`SourceHarness::notify_complete`].
     ///
     /// # Errors
