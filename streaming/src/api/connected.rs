@@ -103,8 +103,8 @@ fn spec(kind: &str) -> OperatorSpec {
 }
 
 impl<A: Record> Stream<A> {
-    /// Connects this stream with another one, for one operator that reads both. The records of each stream keep their order; the
-    /// order between the streams is undefined. The operator's watermark is the smaller one of both streams: if one stream has no
+    /// Connects this stream with another one, for one operator that reads both. Records that one subtask has emitted keep their order; the
+    /// order of others to each other is undefined. The operator's watermark is the smaller one of both streams: if one stream has no
     /// watermarks and is not idle, the operator has none before that stream ends.
     pub fn connect<B: Record>(&self, other: &Stream<B>) -> ConnectedStreams<A, B> {
         ConnectedStreams { first: self.clone(), second: other.clone() }

@@ -50,9 +50,9 @@ impl Environment {
     }
 
     /// Returns the parallelism of operators that set none, as it is now: the value of the last [`Environment::set_parallelism`], else
-    /// the client's `parallelism.default`; the same in every process of the job. From the first call that returns the client's number,
-    /// an operator that sets just this number is chained to operators that set none: `map(..).set_parallelism(env.parallelism())` cuts no
-    /// chain. See [`Stream::set_parallelism`].
+    /// `parallelism.default` of the client, or of the cluster if the client sets none (1 by default); the same in every process of the job.
+    /// From the first call that returns the client's number, an operator that sets just this number is chained to operators that set none:
+    /// `map(..).set_parallelism(env.parallelism())` cuts no chain. See [`Stream::set_parallelism`].
     pub fn parallelism(&self) -> u32 {
         let mut builder = self.builder.borrow_mut();
         builder.default_is_read |= builder.parallelism.is_none();
@@ -77,25 +77,27 @@ impl Environment {
     /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The last call counts. The
     /// client's `pipeline.max-parallelism`, and the program's own by [`Environment::set_option`], take precedence over this number, and
     /// this number over the cluster's option. Without any of them an operator has 1.5 times its parallelism, rounded up to a power of two,
-    /// 128 to 32768. The build fails if the number is out of range or less than an operator's parallelism. A program with another number
-    /// cannot be restored from snapshots with keyed state.
+    /// 128 to 32768, or one with keyed state the number that it has in the snapshot from which the job starts. The build fails if the
+    /// number is out of range or less than an operator's parallelism. A program that sets another number cannot be restored from snapshots
+    /// with keyed state.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
 
-    /// Sets the resources that each slot of the slot sharing group `group` needs; the last call for a group counts. Operators that set
-    /// no group are in the group `default` ([`Stream::slot_sharing_group`]). A group without resources fits every slot, but a job must
-    /// set them for all of its groups or for none: the cluster refuses it otherwise. A group that no operator is in is ignored.
+    /// Sets the resources that each slot of the slot sharing group `group` needs; the last call for a group counts. Operators are in the
+    /// group `default` unless they set another one or have it from their inputs ([`Stream::slot_sharing_group`]). A group without resources
+    /// fits every slot, but a job must set them for all of its groups or for none: the cluster refuses it otherwise. A group that no
+    /// operator is in is ignored.
     pub fn set_slot_resources(&self, group: impl Into<String>, resources: ResourceProfile) {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
     /// Sets an option for this job, unless the client sets it; the last call for a key counts. [`Environment::option`] does not return the
-    /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`; the submission refuses a
-    /// key that is no option, and a value that its option does not take; a cluster also refuses an option of its processes alone. `pipeline.name` and
-    /// `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and [`Environment::set_max_parallelism`]. Only
-    /// `parallelism.default` takes precedence over the client's value, because it counts like [`Environment::set_parallelism`]; the build
-    /// fails if its value is not a whole number from 1 to 32768.
+    /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`; the submission
+    /// refuses a key that is no option, and a value that its option does not take; a cluster also refuses an option of its processes alone.
+    /// `pipeline.name` and `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and
+    /// [`Environment::set_max_parallelism`]. Only `parallelism.default` takes precedence over the client's value, because it counts like
+    /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -132,7 +134,7 @@ impl Environment {
     /// every option of its `flott.yaml` and of the `FLOTT_` variables. What the program sets itself ([`Environment::set_option`],
     /// [`Environment::set_name`], [`Environment::set_max_parallelism`]) is not returned in the first build, but is returned when other
     /// processes build the job again: a program whose graph depends on a key that it sets itself builds another graph there, and the job
-    /// fails.
+    /// fails. `parallelism.default` too is always set there: [`Environment::parallelism`] is the same in every build.
     ///
     /// ```
     /// use std::time::{SystemTime, UNIX_EPOCH};

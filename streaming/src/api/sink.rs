@@ -82,8 +82,8 @@ impl StreamSink {
         });
         self
     }
-    /// Makes the sink's writer begin a chain, as [`Stream::disable_chaining`] does; the committer of a subtask stays chained to its
-    /// writer.
+    /// Makes the sink's writer begin a chain, as [`Stream::disable_chaining`] does. The committer of a subtask stays chained to its
+    /// writer if it is, see [`Stream::sink_to`].
     pub fn disable_chaining(self) -> Self {
         set_on_node(&self.env, Some(self.node), "disable_chaining", |node| node.cut = true);
         self
@@ -120,7 +120,8 @@ impl<T: Record> Stream<T> {
     /// Writes the records to a sink: one's own, see [`Sink`] and [`SinkWriter`](crate::sinks::SinkWriter), or a
     /// [`FileSink`](crate::sinks::FileSink).
     ///
-    /// The committer of a subtask is chained to its writer. A global committer is a task by itself, with one subtask. The writer's
+    /// The committer of a subtask is chained to its writer, or a task by itself if the sink has a global committer too. A global committer
+    /// is a task by itself, with one subtask. The writer's
     /// state and the data that is not yet committed are in checkpoints. Committers commit data once the checkpoint that has it is complete
     /// in the whole job; a job without periodic checkpoints takes one at its end.
     pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {

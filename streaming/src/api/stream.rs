@@ -70,8 +70,8 @@ impl<T> Stream<T> {
     /// uid, without one by the operator's place in the graph. A restore is refused if a uid with state is no longer in the program, unless
     /// the state may be dropped (`--allowNonRestoredState`). The build fails if two operators have the same one. With
     /// `execution.checkpointing.interval` the build also fails if a source, a sink that collects or commits, or an operator with state has
-    /// none, unless `pipeline.auto-generate-uids` is true; see [`Stream::assign_timestamps_and_watermarks`] for the one operator that may
-    /// do without.
+    /// none, unless `pipeline.auto-generate-uids` is true; it asks neither for that of [`Stream::assign_timestamps_and_watermarks`] nor for
+    /// that of an operator of one's own ([`Stream::transform`]).
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -143,9 +143,9 @@ impl<T> Stream<T> {
         self.routed(Route::Broadcast)
     }
 
-    /// Returns a stream of the records of both streams. The records of each stream keep their order; the order between the streams is
-    /// undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no watermarks and
-    /// is not idle, they have none before that stream ends. Adds no operator.
+    /// Returns a stream of the records of both streams. Records that one subtask has emitted keep their order; the order of others to each
+    /// other is undefined. Its readers have the smaller watermark of both; a stream that is idle does not count. If one stream has no
+    /// watermarks and is not idle, they have none before that stream ends. Adds no operator; the next one begins a chain.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -421,7 +421,8 @@ impl<T: Record> Stream<T> {
     }
 
     /// Runs a function that keeps state per subtask, see [`StatefulProcessFunction`]. Checkpoints contain the state. When the job is
-    /// restored with another parallelism, the state is redistributed among the subtasks.
+    /// restored with another parallelism, the state's lists are dealt out to the subtasks anew, those of a
+    /// [`UnionListState`](crate::state::UnionListState) go to every subtask, also with the same parallelism.
     pub fn process_with_state<F>(&self, function: F) -> Stream<F::Out>
     where
         F: StatefulProcessFunction<T>,

@@ -11,9 +11,9 @@ use crate::{
 };
 use std::{ops::AddAssign, time::Duration};
 
-/// A keyed stream whose records are grouped into windows; made by [`KeyedStream::window`]. Its functions emit a window's result for
-/// each key that has records in it when the window ends. By default the allowed lateness is 0, and late records are dropped and counted
-/// in the operator's metric `numLateRecordsDropped`.
+/// A keyed stream whose records are grouped into windows; made by [`KeyedStream::window`] or [`KeyedStream::count_window`]. Its functions
+/// emit a window's result for each key that has records in it when the window ends. By default the allowed lateness is 0, and late records
+/// are dropped and counted in the operator's metric `numLateRecordsDropped`.
 ///
 /// A result of a window of time has the window's last millisecond as its event time.
 ///
@@ -119,8 +119,9 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
 impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     /// Keeps each window until the watermark is `lateness` beyond its end: 0 by default, rounded down to whole milliseconds. A record that
-    /// arrives in that time makes the window emit its whole result for the record's key once more. A record that arrives later is dropped,
-    /// or goes to [`WindowedStream::side_output_late_data`]. The state of windows grows with `lateness`.
+    /// arrives in that time makes the window emit its whole result for the record's key once more; a session that it extends beyond the
+    /// watermark does so only at its new end. A record that arrives later is dropped, or goes to [`WindowedStream::side_output_late_data`].
+    /// The state of windows grows with `lateness`.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }

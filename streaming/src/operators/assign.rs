@@ -96,7 +96,8 @@ pub struct AssignWatermarks<T, F, G> {
 
 impl<T: Record, F, G> AssignWatermarks<T, F, G> {
     /// Makes the operator of one subtask, without a watermark. If the strategy's generator is asked at intervals, a value of
-    /// `pipeline.auto-watermark-interval` that is not a duration fails the task when the operator opens.
+    /// `pipeline.auto-watermark-interval` that is not a duration fails the task with [`TaskError::InvalidOption`] when the operator opens,
+    /// and the job is not restarted.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
         let (watermark, activity) = (i64::MIN, Activity::Busy);
         Self { strategy, watermark, is_restored: false, activity, ask_every: None }

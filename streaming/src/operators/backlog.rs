@@ -38,7 +38,8 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Hands a batch of that load on, or drops it if the task was told to stop, and lets the chain behind work off what it keeps if that has become much.
+    /// Hands a batch of that load on, or drops it if the task was told to stop, and lets the chain behind work off what it keeps if that
+    /// has become much.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.

@@ -69,7 +69,7 @@ use std::{collections::BTreeMap, marker::PhantomData};
 /// }
 /// ```
 pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType;
@@ -189,7 +189,7 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
     /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
     /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -238,9 +238,10 @@ const VERSION: u8 = 2;
 /// Before, the state of the operator over the first stream was inside of the broadcast state.
 pub(super) const OTHER_VERSION: &str = "version of a broadcast state, which is not version 2";
 
-/// The operator over a stream and a broadcast stream: hands the records of the first one to `Op`, and those of the broadcast stream
-/// to the function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it. Broadcast state
-/// of another type than the program's fails the task with [`TaskError::Deployment`], damaged state with [`TaskError::Restore`].
+/// The operator over a stream and a broadcast stream: hands the records of the first one to `Op`, and those of the broadcast stream to the
+/// function inside of `Op`. Subtask 0 alone writes the broadcast state to checkpoints; every subtask restores it. Snapshots are full ones,
+/// also with `execution.checkpointing.incremental`. Broadcast state of another type than the program's fails the task with
+/// [`TaskError::Deployment`], damaged state with [`TaskError::Restore`].
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
     /// Consecutive records of the first stream in a batch; empty between batches.

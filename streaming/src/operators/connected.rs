@@ -10,7 +10,7 @@ use super::{
 use crate::{state::State, types::Record};
 
 /// A record of one of two connected streams. Connecting streams wraps each record in an `Either`, so that one operator reads both as one
-/// stream; the function of the program gets the unwrapped record.
+/// stream. An operator of one's own (`transform`) gets the `Either`, a function of the program the unwrapped record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// A record of the first stream.
@@ -22,7 +22,7 @@ pub enum Either<A, B> {
 /// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the clone
 /// has in its fields is not in checkpoints: after a restart a fresh clone begins. The task calls `open`, then `process1` and `process2` for
 /// the records, `finish` after the last record of both streams, and `close` at its end, however it ends. An error fails the task with
-/// `TaskError::User`. Records of one stream come in their order; the order between the two is undefined.
+/// `TaskError::User`. Records that one producer has sent come in their order; those of several, and of the two streams, in any order.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
@@ -47,7 +47,7 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Called after the last record of both inputs; may still emit records, without an event time unless it gives them one. Not called if
     /// the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint in
-    /// which the subtask had ended.
+    /// which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -98,7 +98,7 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 /// }
 /// ```
 pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The type of the emitted records.
     type Out: Record;
@@ -140,8 +140,9 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
     /// Called once for every timer that is due, with the state of its key, as [`KeyedProcessFunction::on_timer`] is: records that it emits
     /// get the moment of a timer of event time as their event time, and none for a timer of processing time. The watermark that fires
-    /// timers of event time is the smaller one of the two streams. At the end of both bounded inputs all timers of event time fire, before
-    /// `finish`; timers of processing time that are not due by then are dropped. By default does nothing.
+    /// timers of event time is the smaller one of the two streams, of which an idle one does not count. At the end of both bounded inputs
+    /// all timers of event time fire, before `finish`; timers of processing time that are not due by then are dropped. By default does
+    /// nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -40,14 +40,14 @@ pub struct ChainShared {
     /// Existing directory for temporary files, which the job's tasks on this TaskManager share and which is deleted when the job's process
     /// ends there.
     pub tmp_dir: PathBuf,
-    /// Options by key: the job's; where the job sets none, the TaskManager's for the data plane ([`OperatorContext::option`] lists them).
+    /// Options by key: the job's, else the TaskManager's for the data plane; [`OperatorContext::option`] says what the two have.
     pub options: Arc<BTreeMap<String, String>>,
     /// The devices of external resources, such as GPUs, that belong to the subtask's slot: ranges of indices, by resource name.
     pub devices: Arc<Devices>,
     /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,
-    /// The flag that makes operators stop after the record at hand. The host raises it when mail has come, to stop the task and during a
-    /// long step; the task lowers it before each step.
+    /// The flag that makes operators stop after the record at hand. The host raises it for mail other than timers, to stop the task and
+    /// during a long step; the task lowers it before each step.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and of
     /// events only barriers, no watermarks and no end of input. Answers to requests, snapshots and notices of complete checkpoints come as
@@ -219,8 +219,8 @@ pub enum OperatorMail {
         /// not answer in time (60 to 120 s), the operator has no coordinator, or 4,096 requests of the task had no answer yet.
         result: Result<Vec<u8>, String>,
     },
-    /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input or the
-    /// barrier of a stop that is not drained, unless [`Operator::is_committing`](super::Operator::is_committing) is true then.
+    /// The time of [`OperatorContext::wake_after`] has passed. Dropped instead once the operator has seen the end of its input (also before
+    /// a restore) or the barrier of a stop that is not drained, unless [`Operator::is_committing`](super::Operator::is_committing) is true.
     Timer {
         /// The number that the operator gave its request.
         ticket: u32,
@@ -264,9 +264,9 @@ impl OperatorContext {
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
     }
-    /// Returns the value of an option that client or program set for the job, else that of the TaskManager if the key begins with `s3.`,
-    /// `exchange.`, `execution.`, `task.`, `taskmanager.network.` or `taskmanager.memory.segment`. `None` if neither sets it; defaults are
-    /// not filled in.
+    /// Returns the value of an option that client or program set for the job, or that the cluster set for jobs if the key begins with
+    /// `pipeline.` or `execution.checkpointing.`; else that of the TaskManager if it begins with `s3.`, `exchange.`, `execution.`, `task.`,
+    /// `taskmanager.network.` or `taskmanager.memory.segment`; else `None`. Of defaults only `parallelism.default` is filled in.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
@@ -311,7 +311,7 @@ impl OperatorContext {
         }
         Ok(snapshot)
     }
-    /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state.
+    /// Returns all snapshots that [`Self::next_snapshot`] has not returned, in memory at once: for small state. Empty if there are none.
     ///
     /// # Errors
     /// Fails as [`Self::next_snapshot`] does.
@@ -448,9 +448,9 @@ impl OperatorContext {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
     /// Asks for one [`OperatorMail::Timer`] with `ticket` once the duration `after` has passed on the monotonic clock, or later if the task
-    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input,
-    /// or after the barrier of a stop that is not drained, is dropped, unless [`Operator::is_committing`](super::Operator::is_committing)
-    /// is true then.
+    /// is busy. The request cannot be taken back; several may have one ticket. A timer that is due after the end of the operator's input
+    /// (also one before a restore) or after the barrier of a stop that is not drained is dropped, unless
+    /// [`Operator::is_committing`](super::Operator::is_committing) is true then.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }
@@ -479,8 +479,8 @@ impl OperatorContext {
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
-    /// Makes a [`TaskError::Codec`] for bytes that cannot be decoded or a value that cannot be encoded, which the operator returns to fail
-    /// its task; returned by [`Operator::open`](super::Operator::open) after a restore, it becomes a [`TaskError::Restore`]. The job's restart strategy decides on a restart; if the job has none, it fails at once.
+    /// Makes a [`TaskError::Codec`] for bytes or a value that the codec refuses, which the operator returns to fail its task; `open` of a
+    /// restored operator fails with [`TaskError::Restore`] instead. The restart strategy decides; a job without one fails at once.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }

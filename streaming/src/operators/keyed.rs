@@ -21,13 +21,14 @@ use crate::{
 use model::graph::StateDeclaration;
 
 /// The times at which a fold (count, sum, reduce, fold per key) emits its values: with every record, as the methods of a
-/// [`KeyedStream`](crate::api::KeyedStream) do, or once when bounded input ends, after `at_end()`.
+/// [`KeyedStream`](crate::api::KeyedStream) do, or once when the input ends, after `at_end()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
     /// The fold emits the new value of the key after every record, with that record's event time.
     EveryUpdate,
-    /// The fold emits one value per key when bounded input ends, without event times and in no particular order, and removes the state;
-    /// nothing before, and nothing at all if the job is cancelled, or stopped with a savepoint and not drained.
+    /// The fold emits one value per key when its input ends, without event times and in no particular order, and removes the state.
+    /// Unbounded input ends only with a stop that is drained. Nothing is emitted before, and nothing at all if the job is cancelled, or
+    /// stopped with a savepoint and not drained.
     AtEnd,
 }
 

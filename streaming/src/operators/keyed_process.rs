@@ -63,7 +63,7 @@ use model::graph::StateDeclaration;
 /// }
 /// ```
 pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
-    /// The state of one key: a struct with `#[derive(State)]`.
+    /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.
     type State: State;
     /// The type of the emitted records.
     type Out: Record;
@@ -106,7 +106,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     }
     /// Called after the last record of bounded input and the timers that fire there; cannot reach state of keys. May still emit records,
     /// without an event time unless it gives them one. Not called if the job is cancelled, fails, or is stopped with a savepoint and not
-    /// drained, nor once more after a restore from a checkpoint in which the subtask had ended.
+    /// drained, nor once more after a restore from a checkpoint in which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

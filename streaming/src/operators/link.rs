@@ -32,9 +32,9 @@ fn is_incremental(options: &BTreeMap<String, String>) -> bool {
     is_on(INCREMENTAL).unwrap_or(is_on(FALLBACK) != Some(true))
 }
 
-/// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that an interrupted
-/// step has left unprocessed, takes the operator's snapshots and hands them to the host, shows the metric `stateBytes` of an operator with
-/// state, and passes mail on to the operator that it is for.
+/// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that the operator has left
+/// unprocessed because the step was interrupted or an output was full, takes the operator's snapshots and hands them to the host, shows the
+/// metric `stateBytes` of an operator with state, and passes mail on to the operator that it is for.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,

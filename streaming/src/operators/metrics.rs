@@ -86,7 +86,8 @@ impl Counter {
         // Stored as an `i64`, so that what REST shows wraps above `i64::MAX`.
         self.0.fetch_add(number as i64, Ordering::Relaxed);
     }
-    /// Returns the sum of all additions in this attempt so far, those of other clones of the counter included.
+    /// Returns the sum of all additions in this attempt so far, those of other clones of the counter included; setting a gauge of the same
+    /// name replaces it.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed) as u64
     }

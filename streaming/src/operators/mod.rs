@@ -103,7 +103,7 @@ pub enum Flow {
 
 /// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of input).
 /// The predecessor, a link of the chain or the task itself, calls `open` once, then `batch` and `event` in the order of the input, `resume`
-/// if an interruption has left records, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
+/// if records were left unprocessed, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
 /// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
 /// chain, holds nothing back and is never full.
 pub trait Consumer<T>: Send {
@@ -114,33 +114,34 @@ pub trait Consumer<T>: Send {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if an output is full or the step
-    /// was interrupted.
+    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if it is full (see
+    /// [`Consumer::full`]) or the step was interrupted.
     ///
     /// # Errors
     /// Returns the error of an operator that fails; the task is over then.
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
-    /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output is full.
-    /// Does nothing by default.
+    /// Continues with records that were taken but not processed, because the step was interrupted or the chain was full, until that is so
+    /// again. Does nothing by default.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns true if an interruption has left records, which [`Consumer::resume`] continues with. No event may be handed in then,
-    /// and records that are handed in wait behind those.
+    /// Returns true if records were taken but not processed, because the step was interrupted or the chain was full.
+    /// [`Consumer::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those. False
+    /// by default.
     fn is_interrupted(&self) -> bool {
         false
     }
     /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand in the
-    /// same event again before anything else.
+    /// same event again before any other event or batch.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
-    /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are kept. False
-    /// by default.
+    /// Returns true if an output, or an operator such as a sink, takes nothing more for now. Records that are handed in nevertheless are
+    /// kept. False by default.
     fn full(&self) -> bool {
         false
     }
@@ -158,8 +159,8 @@ pub trait Consumer<T>: Send {
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)
     }
-    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no
-    /// operator writes.
+    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None`, as by default,
+    /// if no operator writes.
     fn writes(&self) -> Option<u64> {
         None
     }
@@ -178,7 +179,7 @@ pub trait Consumer<T>: Send {
     fn runs(&self, _node: model::NodeId) -> bool {
         false
     }
-    /// Hands mail to the operator `to` of this chain; drops mail for others.
+    /// Hands mail to the operator `to` of this chain; drops mail for others, and a timer that comes too late, see [`Operator::mail`].
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
@@ -254,7 +255,8 @@ pub trait Operator<In>: Send {
         Ok(Flow::Done)
     }
     /// Takes mail for this operator: an answer or a timer that it has asked for. Drops the mail by default. Timers come neither after the
-    /// operator's end of input nor after the barrier of a stop that is not drained, unless [`Operator::is_committing`] is true.
+    /// operator's end of input, nor after the barrier of a stop that is not drained, nor in a subtask that is restored at the end of its
+    /// data, unless [`Operator::is_committing`] is true.
     ///
     /// # Errors
     /// An error fails the task.
@@ -273,17 +275,20 @@ pub trait Operator<In>: Send {
     fn state_bytes(&self) -> Option<u64> {
         None
     }
-    /// Returns true if a control element goes on to the next operator after [`Operator::event`] has seen it, as by default.
+    /// Returns true if a control element goes on to the next operator and the side outputs after [`Operator::event`] has seen it, as by
+    /// default.
     fn passes(&self, _event: StreamEvent) -> bool {
         true
     }
-    /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer. False by default.
+    /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer. Batches that are on their way
+    /// come nevertheless. False by default.
     fn full(&self) -> bool {
         false
     }
     /// Begins to write the operator's state at a barrier, after all records before it and [`Operator::event`], while later records come.
-    /// Returns true if the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other
-    /// barrier comes before. Returns false, as by default, if [`Operator::snapshot`] has to be called, as for small state.
+    /// Returns true if the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete or dropped
+    /// ([`Operator::abort_snapshot`]), and no other barrier comes before. Returns false, as by default, if [`Operator::snapshot`] has to be
+    /// called, as for small state.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -310,8 +315,8 @@ pub trait Operator<In>: Send {
         Ok(begun.then_some(SnapshotKind::Full))
     }
     /// Writes as much of the snapshot that was begun as the slice (a number of bytes) allows, and appends full chunks to the slice.
-    /// Returns true if the snapshot is complete: all its chunks together are what [`OperatorContext::snapshots`] returns after a
-    /// restore.
+    /// Returns true if the snapshot is complete. After a restore [`OperatorContext::snapshots`] returns its chunks, of which the host may
+    /// have joined some; if it has only changes, behind those of the snapshots that it builds on.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
@@ -324,7 +329,7 @@ pub trait Operator<In>: Send {
     }
     /// Drops the snapshot that was begun and is not complete, because its checkpoint was aborted. Returns true if the operator does
     /// so: [`Operator::write_snapshot`] is not called again before the next snapshot begins. Returns false if the operator has
-    /// to write it to its end.
+    /// to write it to its end, as by default.
     fn abort_snapshot(&mut self) -> bool {
         false
     }
@@ -357,8 +362,9 @@ pub trait Operator<In>: Send {
     fn is_committing(&self) -> bool {
         false
     }
-    /// Called once after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
-    /// Does nothing by default.
+    /// Called once when the task finishes, after the end of input has gone through the chain; also where [`Operator::event`] was not called
+    /// with that end, after a stop that is not drained or a restore at the end of the data. [`Operator::dispose`] is not called after it,
+    /// even if it fails. Does nothing by default.
     ///
     /// # Errors
     /// An error fails the task.

@@ -29,9 +29,9 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// whose one call emits much should therefore be divided: a source reader asks
 /// [`ReaderOutput::is_stopped`](crate::sources::ReaderOutput::is_stopped), and a function with timers goes on at the next timer.
 ///
-/// Some calls never wait. A call for a record that an interrupted step has left, and one for a timer or an answer that comes while an
-/// output is full or such records are left, keep all that they emit in memory. A call of a task that was cancelled, or has been failed from
-/// outside, drops what it emits.
+/// Some calls never wait, and keep all that they emit in memory: a call for a record that an interrupted step has left, and, only while
+/// such records are left or an output is full, a call for a timer of the machine's clock or for an answer. Other calls for timers wait as
+/// those for records do. A call of a task that was cancelled, or has been failed from outside, drops what it emits.
 pub struct Collector<T> {
     buffer: Batch<T>,
     /// The bytes in the buffer.
@@ -138,8 +138,9 @@ impl<T: Record> Collector<T> {
         (self.time != NO_TIME).then_some(self.time)
     }
 
-    /// Sets the event time that [`Collector::collect`] gives to records from now on, in milliseconds since 1970, or [`NO_TIME`]. It is set
-    /// anew for each call of a function; a control element or mail for the operator resets it to [`NO_TIME`].
+    /// Sets the event time that [`Collector::collect`] gives to records from now on, in milliseconds since 1970, or [`NO_TIME`]. Each call
+    /// of a function sets it anew; in an operator of one's own it stays until a control element or mail comes, which resets it to
+    /// [`NO_TIME`].
     #[inline]
     pub fn set_time(&mut self, time: i64) {
         self.time = time;

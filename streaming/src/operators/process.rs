@@ -31,7 +31,7 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
     fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Called after the last record of bounded input; may still emit records, without an event time unless it gives them one. Not called
     /// if the job is cancelled, fails, or is stopped with a savepoint and not drained, nor once more after a restore from a checkpoint
-    /// in which the subtask had ended.
+    /// in which the subtask had ended. By default does nothing.
     ///
     /// # Errors
     /// A returned error fails the task.

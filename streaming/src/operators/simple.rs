@@ -70,18 +70,18 @@ operators! {
     /// The operator of `try_map`: emits, for each record, the record that a function returns, with the same event time. An error of the
     /// function fails the task with [`TaskError::User`].
     TryMap<Out>;
-    /// The operator of `filter`: emits the records for which a predicate returns true, and drops the others.
+    /// The operator of `filter`: emits the records for which a predicate returns true, with their event times, and drops the others.
     Filter;
-    /// The operator of `try_filter`: emits the records for which a predicate returns true, and drops the others. An error of the
-    /// predicate fails the task with [`TaskError::User`].
+    /// The operator of `try_filter`: emits the records for which a predicate returns true, with their event times, and drops the others. An
+    /// error of the predicate fails the task with [`TaskError::User`].
     TryFilter;
     /// The operator of `inspect`: calls a function with a reference to each record and emits the record, with its event time.
     Inspect;
     /// The operator of `flat_map`: calls a function for each record, which emits any number of records, with the event time of that record
     /// unless it gives them another.
     FlatMap<Out>;
-    /// The operator of `try_flat_map`: calls a function for each record, which emits any number of records. An error of the function
-    /// fails the task with [`TaskError::User`].
+    /// The operator of `try_flat_map`: calls a function for each record, which emits any number of records, with the event time of that
+    /// record unless it gives them another. An error of the function fails the task with [`TaskError::User`].
     TryFlatMap<Out>;
 }
 

@@ -119,8 +119,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     pub(super) fn mistaken(self, mistake: Option<&'static str>) -> Self {
         Self { mistake, ..self }
     }
-    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`] or [`OperatorHarness::barrier`]: of one subtask, or of
-    /// several in the order of their indices. Their number is the parallelism that they were taken at; see
+    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`], `barrier` or `savepoint`: of one subtask, or of
+    /// several in the order of their indices; the last call counts. Their number is the parallelism that they were taken at; see
     /// [`HarnessBuilder::subtask`] for that of now.
     pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self { restore: snapshots.into_iter().collect(), ..self }
@@ -179,6 +179,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
 
 /// The opened test of an operator; made by [`HarnessBuilder::open`]. Everything that is passed in is processed before the call returns.
 /// After an error the test must not be used again. A panic of the operator or its function reaches the test; in a task it is an error.
+/// An operator that waits at a control element for mail that it has not asked for, for which a task would wait for ever, fails the call
+/// with [`TaskError::Deployment`].
 ///
 /// The order of the calls is not checked, so a test can do what no task does. A record behind [`OperatorHarness::end_of_input`] is
 /// processed like any other, but the final watermark has passed: it is late for windows of event time, and the timers of processing

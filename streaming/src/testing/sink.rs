@@ -215,8 +215,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.global.iter_mut().try_for_each(OperatorHarness::end_of_input)
     }
     /// Passes in the barrier of a checkpoint and returns the snapshots of all operators. Nothing of it is committed before
-    /// [`SinkHarness::notify_complete`]. Numbers of checkpoints must ascend. `last` marks the job's final checkpoint, which comes after
-    /// [`SinkHarness::end_of_input`].
+    /// [`SinkHarness::notify_complete`]. Numbers of checkpoints must ascend, which is not checked. `last` marks the job's final checkpoint,
+    /// which comes after [`SinkHarness::end_of_input`].
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
@@ -273,7 +273,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
             || self.global.as_ref().is_some_and(OperatorHarness::is_committing)
     }
     /// Ends the sink as a job does that finishes: the end of input, the final checkpoint (with the number after the last one), its
-    /// commits, and then the operators are closed. Calls [`SinkHarness::end_of_input`] itself.
+    /// commits, and then the operators are closed. A test need not call [`SinkHarness::end_of_input`] before, but may.
     ///
     /// # Errors
     /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.

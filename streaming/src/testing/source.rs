@@ -102,7 +102,7 @@ where
     }
     /// Tests one reader, which is subtask number `subtask`, from 0, of `of` subtasks (0 counts as 1). By default it is the only one.
     /// `subtask` must be less than `of`, which is not checked; the other subtasks have no reader, and none of them registers with the
-    /// enumerator.
+    /// enumerator. The last call of this method or of [`SourceHarnessBuilder::subtasks`] counts.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { readers: subtask..subtask.saturating_add(1), parallelism: of.max(1), ..self }
     }
@@ -367,7 +367,7 @@ impl<S: Source> SourceHarness<S> {
         }
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint, with the number after that of the last one (1 at first), notifies enumerator and readers that it is complete, and
+    /// Takes a checkpoint, with the number after that of the last one (1 at first), tells enumerator and readers that it is complete, and
     /// returns it for [`SourceHarnessBuilder::restore`]: [`SourceHarness::barrier`], then [`SourceHarness::notify_complete`].
     ///
     /// # Errors
@@ -408,7 +408,7 @@ impl<S: Source> SourceHarness<S> {
         self.work_off()?;
         Ok(SourceSnapshot { enumerator, subtasks })
     }
-    /// Notifies the enumerator, then the readers, that a checkpoint is complete.
+    /// Notifies the enumerator, then the readers, that a checkpoint is complete; does not check that there was one of this number.
     ///
     /// # Errors
     /// Returns the error of a reader or, as [`TaskError::Coordinator`], that of the enumerator.

@@ -197,7 +197,8 @@ pub trait FlottType: Sized + Send + 'static {
     fn decode_lists(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<Self>>, CodecError> {
         Vec::decode_vec(count, input)
     }
-    /// Feeds values to the hash of keys, one after another; `u8` feeds all at once.
+    /// Feeds values to the hash of keys, one after another; `u8` feeds all at once, with their number. Types of variable length feed their
+    /// number before, which this does not do for other elements.
     #[doc(hidden)]
     fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
         for value in values {

@@ -152,7 +152,8 @@ impl<'a> Reader<'a> {
     /// Reads a text that follows its length in bytes, a varint; copies nothing.
     ///
     /// # Errors
-    /// Fails with [`CodecError::Truncated`] when the bytes end too early, with [`CodecError::Invalid`] when they are not UTF-8.
+    /// Fails with [`CodecError::Truncated`] when the bytes end too early, with [`CodecError::Invalid`] when they are not UTF-8 or the
+    /// length has more than 64 bits.
     #[inline]
     pub fn text(&mut self) -> Result<&'a str, CodecError> {
         let len = self.count()?;

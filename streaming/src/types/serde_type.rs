@@ -45,9 +45,10 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and
 /// larger than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore
-/// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. A value in which lists
-/// and maps are nested more than 64 deep fails the task that writes it with [`CodecError::TooDeep`]. Memory on the heap does not count in [`FlottType::weight`], so that a batch of large
-/// values is large. If a value's `Serialize` returns an error, the task that writes the value fails.
+/// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. A value in which lists and maps are nested
+/// more than 64 deep cannot be written: the task fails with [`CodecError::TooDeep`]. Memory on the heap does not count in
+/// [`FlottType::weight`], so that a batch of large values is large. If a value's `Serialize` returns an error, the task that writes the
+/// value fails.
 ///
 /// ```
 /// use std::net::IpAddr;

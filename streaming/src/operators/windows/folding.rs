@@ -23,9 +23,10 @@ pub trait WindowFolding<K, T>: Clone + Send + 'static {
     /// Adds `later`, the kept value of a later part of the same window, to `kept`. Called when a sliding window fires, whose parts stay for
     /// other windows, and when a record joins two sessions into one.
     fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
-    /// Emits the results of a window for `key`: once when the window fires, and once more, with all its records, for every late record
-    /// that it still takes. Called only for keys with a record in the window. For windows of time the emitted records get the window's last
-    /// millisecond as their event time, for windows by count that of the window's last record.
+    /// Emits the results of a window for `key`: once when the window fires, and once more, with all its records, for every late record that
+    /// it still takes; for a session that late records extend beyond the watermark only at its new end. Called only for keys with a record
+    /// in the window. For windows of time the emitted records get the window's last millisecond as their event time, for windows by count
+    /// that of the window's last record.
     ///
     /// # Errors
     /// The error of the user's function, which fails the task with [`TaskError::User`](crate::TaskError::User).
@@ -125,7 +126,7 @@ pub trait AggregateFunction<T>: Clone + Send + 'static {
     /// by count, fires, which consists of several parts, and when a record joins two sessions; never for tumbling windows.
     fn merge(&mut self, accumulator: &mut Self::Accumulator, later: Self::Accumulator);
     /// Returns a window's value from the accumulator of all its records. Called for each key when a window fires, and again for every
-    /// late record that the window still takes.
+    /// late record that the window still takes; for a session that late records extend beyond the watermark only at its new end.
     fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
 }
 
@@ -192,11 +193,11 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
     /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key for each
-    /// late record that the window still takes. In a tumbling window or a window by count records come in the order of their arrival. In a
-    /// sliding window of time only those of one pane (a part of time that no window begins or ends in) do, and panes come in the order of
-    /// time. Where a record has joined sessions, those of the earlier session come first and that record last. For windows by count,
-    /// `window` is all of time. Emitted records get the window's last millisecond as their event time; those of windows by count that of
-    /// the last record.
+    /// late record that the window still takes (for a session that such records extend beyond the watermark only at its new end). In a
+    /// tumbling window or a window by count records come in the order of their arrival. In a sliding window of time only those of one pane
+    /// (a part of time that no window begins or ends in) do, and panes come in the order of time. Where a record has joined sessions, those
+    /// of the earlier session come first and that record last. For windows by count, `window` is all of time. Emitted records get the
+    /// window's last millisecond as their event time; those of windows by count that of the last record.
     ///
     /// # Errors
     /// An error fails the task with [`TaskError::User`](crate::TaskError::User).
