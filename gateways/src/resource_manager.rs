@@ -334,7 +334,8 @@ pub struct DeregisterError {
 /// it has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.
+    /// The application's only job finished; or the cluster was shut down on request: a session however its jobs have ended, an application
+    /// if its job never ran or did not end in time.
     Succeeded,
     /// The application's only job failed, or was refused at its submission.
     Failed,

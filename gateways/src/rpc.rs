@@ -295,10 +295,9 @@ impl RpcService {
 
     /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
     /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
-    /// earlier registration, whose waiting calls go on. Program hosts may not call the endpoint (`FabricError::Forbidden`). A call of
-    /// another process is decoded on the lane of the connections if it has at most 1 MiB and no other call is at hand; otherwise on the
-    /// lane (a thread with an event loop) that this is called on, if it is one; otherwise also on the lane of the connections, or on
-    /// [`platform::Lane::Work`] if the call has more than 1 MiB. The registration keeps the actor running.
+    /// earlier registration, whose waiting calls go on. Program hosts may not call the endpoint (`FabricError::Forbidden`). Call this
+    /// on the actor's lane (thread with an event loop): longer calls of other processes are decoded there, so that they do not hold up the
+    /// connections. The registration keeps the actor's address, so the actor does not end because nobody else has it.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,

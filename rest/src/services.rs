@@ -80,8 +80,8 @@ pub struct RestSettings {
     /// The reason why all requests for `/jars` and below (uploads, lists, plans, submissions, deletions) are refused with
     /// 403; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// True if jobs may be cancelled, stopped and bound to a client by heartbeats, and savepoints deleted; otherwise such
-    /// requests get 403.
+    /// True if jobs may be cancelled (also by a savepoint), stopped and bound to a client by heartbeats, and savepoints deleted; otherwise
+    /// such requests get 403. The end of the cluster (`DELETE /cluster`), which cancels all jobs, is allowed in any case.
     pub cancel_allowed: bool,
     /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. At most a quarter
     /// of them may be without a request, half wait for the end of a job, an eighth send a slow body, a sixteenth upload. If such

@@ -257,7 +257,7 @@ impl RestClient {
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes within
     /// `timeout` (whole milliseconds; at most a day) of this one's arrival. A job that does not run yet when the time is over is left
     /// alone. The client sends no further beat by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while
-    /// jobs are being recovered and this one is not found yet, and with 403 if `web.cancel.enable` is false there.
+    /// a new leader still lists its predecessor's jobs and does not know this one yet, and with 403 if `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
