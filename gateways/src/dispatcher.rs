@@ -47,7 +47,8 @@ pub struct SubmitJob {
 /// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager builds the
 /// graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child also runs the job's
 /// coordinators if the job gets its slots within 10 s; otherwise, or if its place is needed before, it is ended, and another one is
-/// started for them. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// started for them. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or
+/// `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
@@ -180,8 +181,8 @@ pub struct CancelJob {
 /// its client: the Dispatcher cancels it once, with at most 30 s for the JobMaster's answer, when no further beat comes within
 /// `timeout_ms`; a job that does not run yet then is not cancelled. Jobs that are being built, stored or recovered are bound, too. A job
 /// that was submitted with `execution.shutdown-on-attached-exit` is bound without a beat from the time at which it begins to run, also at
-/// the next leading Dispatcher; other bindings end with the leadership. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended;
-/// `JobError::Unavailable` if the job is unknown while the Dispatcher still lists its predecessor's jobs.
+/// the next leading Dispatcher; other bindings end with the leadership. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
+/// has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still lists its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.

@@ -288,7 +288,8 @@ pub struct DisconnectResourceManager {
     /// Reason why the connection ends, as text for people.
     pub cause: String,
     /// True if the TaskManager's process should end, because it is not needed any more or the external resource system has reported it
-    /// (or its node) lost; the TaskExecutor then ends its program hosts first, and tells its JobMasters. False: it keeps its slots and tasks, and registers again.
+    /// (or its node) lost; the TaskExecutor then ends its program hosts first, and tells its JobMasters. False: it keeps its slots and
+    /// tasks, and registers again.
     pub terminate: bool,
 }
 

@@ -158,8 +158,8 @@ pub struct CheckpointInfo {
     pub external_path: Option<String>,
     /// True if the complete checkpoint was deleted since, because newer ones replace it or with the end of its job, false if it is kept;
     /// absent if it is not complete.
-    /// The deletion of a savepoint's folder is not noticed: for a savepoint it is false, except that it may be true for that of a stop after
-    /// which the job went on because tasks failed.
+    /// The deletion of a savepoint's folder is not noticed: for a savepoint it is false, except that it may be true for that of a stop
+    /// after which the job went on because tasks failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
     /// Time of a checkpoint's failure in Unix milliseconds; absent unless it failed.

@@ -46,7 +46,8 @@ pub struct TaskManagerInfo {
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// The slots that jobs have, and those that the ResourceManager is requesting for them; free ones are not in it. Absent in the list of TaskManagers.
+    /// The slots that jobs have, and those that the ResourceManager is requesting for them; free ones are not in it. Absent in the list of
+    /// TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
     /// The memory in use (0 if the TaskManager does not answer within 2 s) and its maximum; absent in the list of TaskManagers.
