@@ -368,7 +368,8 @@ pub struct JobSummary {
 /// program host still serves the results that it collected: for 60 s after the job's end and after each request, unless its place is
 /// needed (after 5 s) or more than 16 hosts serve results. A job that has ended otherwise, or whose results are gone, is refused with
 /// `CoordinationError::Failed`. A job without a JobMaster, one that is being stored or recovered, and one that is unknown while the
-/// Dispatcher still lists its predecessor's jobs, are refused with `CoordinationError::Unavailable`.
+/// Dispatcher still lists its predecessor's jobs, are refused with `CoordinationError::Unavailable`. If the coordinator's answer is
+/// missing, the call fails with `CoordinationError::Unanswered`: the request may have been handled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.

@@ -233,8 +233,8 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet or is being restarted, or 4,096 requests wait for it: ask again. The text says
-    /// which. The request was not handled.
+    /// The JobMaster or the coordinator is not up yet, is being restarted or cannot be reached, or 4,096 requests wait for it: ask again.
+    /// The text says which. The request was not handled.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
     /// The attempt that sends the event is superseded, being cancelled, ended or unknown, so the event was not passed on. Only for events

@@ -433,8 +433,8 @@ pub struct StopBody {
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a job still
-/// needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
+/// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a running job
+/// or another checkpoint needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.
