@@ -72,7 +72,8 @@ pub struct RestSettings {
     /// URL of the page where an external system such as YARN shows this process's log files, for `log-url`; `None`: the URL
     /// of `/jobmanager/log` at this endpoint is given instead.
     pub log_page: Option<String>,
-    /// Milliseconds between two refreshes of a page that shows the cluster; `/config` tells them to the page.
+    /// Milliseconds between two refreshes of a page that shows the cluster (`web.refresh-interval`, which cannot be 0); `/config` tells
+    /// them to the page.
     pub refresh_interval_ms: u64,
     /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it. In either case a
     /// request that a page of another site makes a browser send is refused with 403.
