@@ -122,8 +122,9 @@ pub struct UpdateTaskStates {
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
 /// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
-/// repeats the call until it is answered; a repetition changes nothing once an accepted slot is gone.
-/// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
+/// repeats the call until it is answered. A repetition about a slot that was accepted changes nothing; if the slot was
+/// never offered, it fails the regions that wait for slots by then once more. Refused with
+/// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
     /// Resource id of the TaskExecutor that has the slot: the id of its process.
