@@ -261,8 +261,9 @@ impl RpcService {
     /// Ends the service in order: gives its port back, waits at most `within` until the calls of other processes that are under way are
     /// answered, tells the peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then
     /// get none. Further calls from other processes are refused with [`FabricError::ShuttingDown`]. Calls to other processes go on while
-    /// their connection is open, that is until this returns; no new connection is made, so without one they fail with the same error. Calls
-    /// inside the process go on, also after this has returned. The service cannot be started again: a new one has to be made. May be repeated.
+    /// their connection is open, at most until this returns; no new connection is made, so without one they fail with the same error. Calls
+    /// inside the process go on, also after this has returned. The service cannot be started again: a new one has to be made. May be
+    /// repeated.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
