@@ -384,11 +384,12 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots would not
-/// suffice, 0.5 s after the shortage began (and after the start-up period); with one (YARN, Kubernetes): unmet for
-/// `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds the last error of the external
-/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it ignores the message if that
-/// JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots, those that other
+/// jobs hold included and those on blocked nodes not, would not suffice, 0.5 s after the shortage began (and after the start-up period);
+/// with one (YARN, Kubernetes): unmet for `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds
+/// the last error of the external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it
+/// ignores the message if that JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage
+/// lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
