@@ -35,8 +35,7 @@ pub struct UploadId(pub u64);
 pub struct OpenUpload {
     /// Job that the blob belongs to and is deleted with; `None` for blobs of the cluster, such as programs.
     pub job: Option<JobId>,
-    /// Lifetime of the blob: permanent (until its job has ended) or transient (until soon after it was fetched). It
-    /// becomes part of the blob's key.
+    /// Lifetime of the blob, permanent or transient, as [`BlobKind`] says; it becomes part of the blob's key.
     pub kind: BlobKind,
 }
 

@@ -251,7 +251,7 @@ macro_rules! gateway {
 
             /// Decodes bytes as the message of the call of this name (and tries its reply and error), for tests that
             /// feed bytes to all decoders. `None`: the gateway has no call of this name; `Some(Err)`: the bytes are not
-            /// the message.
+            /// the message. Panics if decoding from memory and from a reader disagree.
             #[doc(hidden)]
             pub fn decode_by_name(
                 name: &str,
@@ -285,7 +285,8 @@ macro_rules! gateway {
 #[macro_export]
 macro_rules! made_up_messages {
     ($($call:ident),+) => {
-        /// Makes up a message of a call, by the call's name; `None` if the gateway has no such call.
+        /// Makes up a message of a call, by the call's name, from the random numbers of `draw`, and encodes it; for tests. `None` if the
+        /// gateway has no such call, or no made-up value is a valid message.
         #[doc(hidden)]
         pub fn sample_by_name(name: &str, draw: $crate::sample::Draw<'_>) -> Option<Vec<u8>> {
             $(

@@ -40,8 +40,9 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
     T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
 }
 
-/// Decodes a value from MessagePack that a reader gives, such as a file; unknown fields are ignored, and `what` names the value in
-/// errors. Memory is needed for the value and its longest part (one string or byte array), not for all bytes.
+/// Decodes a value from MessagePack that a reader gives, such as a file; unknown fields are ignored, bytes after its end are not
+/// read, and `what` names the value in errors. Memory is needed for the value and its longest part (one string or byte array), not for
+/// all bytes.
 ///
 /// # Errors
 /// Returns [`FabricError::Malformed`] if the bytes are not such a value, nested deeper than 128 levels, or the reader fails.

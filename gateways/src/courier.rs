@@ -106,8 +106,8 @@ impl<F: Deliverable> Courier<F> {
     }
 
     /// Delivers a fact after all facts delivered before it. Returns at once. The call is made later, on the lane (event
-    /// loop) of this thread, and carries the facts that were added meanwhile too. Does nothing once delivery has broken
-    /// off or the receiver was found in another session. If [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are
+    /// loop) of this thread, or that of the connections if it has none, and carries the facts that were added meanwhile too. Does nothing
+    /// once delivery has broken off or the receiver was found in another session. If [`KEPT_MAX`](crate::delivery::KEPT_MAX) facts are
     /// unacknowledged already, delivery breaks off: `on_break` is called before this returns, and the fact is not delivered.
     pub fn deliver(&self, fact: impl Into<F>) {
         let added = self.pair.lock().as_mut().map(|outbox| outbox.push(fact.into()));

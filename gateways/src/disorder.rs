@@ -20,7 +20,8 @@ use tokio::time::Instant;
 /// `overtaken` when a held call is delivered after a later one. Implemented by the simulation only.
 pub trait Disorder: Send + Sync + fmt::Debug {
     /// Draws the time for which the next call or answer is held back; mostly zero. Called once for each call that reaches an endpoint,
-    /// also from inside the process, and once for each answer of another process. Calls to one endpoint keep their order.
+    /// also from inside the process, and once for each answer of another process. Calls on one connection
+    /// to one endpoint keep their order.
     fn hold(&self) -> Duration;
     /// Called when a call to `endpoint` was overtaken: it is delivered after a call, to another endpoint, that arrived
     /// later.

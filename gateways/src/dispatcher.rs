@@ -47,7 +47,8 @@ pub struct SubmitJob {
 /// Client or REST → Dispatcher: submits a program (an executable and its arguments). A child process of the JobManager builds the
 /// graph (at most 150 s), which is then submitted like [`SubmitJob`]'s; answered with the job's id. The child also runs the job's
 /// coordinators if the job gets its slots within 10 s; otherwise, or if its place is needed before, it is ended, and another one is
-/// started for them. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or `SubmitError::NoRoom`.
+/// started for them. The job runs even if the caller has gone. A failed build is refused with `SubmitError::Build`, `SubmitError::Usage` or
+/// `SubmitError::NoRoom`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubmitProgram {
     /// The executable, which must be in the BlobServer under its hash, and its inputs (arguments, environment). Its
@@ -168,7 +169,7 @@ pub enum SubmitError {
 
 /// Client or REST → Dispatcher: cancels a job. The answer means that its JobMaster was asked to cancel it, not that it has ended. Errors:
 /// [`JobError::NotFound`], also while the job's graph is still being built; [`JobError::Terminated`] if the job has ended;
-/// `JobError::Unavailable` if the job is being stored or recovered, or is unknown while the Dispatcher still reads its predecessor's jobs,
+/// `JobError::Unavailable` if the job is being stored or recovered, or is unknown while the Dispatcher still lists its predecessor's jobs,
 /// or no JobMaster answers by the call's deadline (the job may be cancelled all the same). May be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelJob {
@@ -178,10 +179,10 @@ pub struct CancelJob {
 
 /// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first beat binds the job to
 /// its client: the Dispatcher cancels it once, with at most 30 s for the JobMaster's answer, when no further beat comes within
-/// `timeout_ms`; a job that does not run yet then is not cancelled. Jobs that are being built, stored or recovered are bound, too. The
-/// binding is not stored: the next leading Dispatcher binds again only jobs that were submitted with
-/// `execution.shutdown-on-attached-exit`. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job has ended;
-/// `JobError::Unavailable` if the job is unknown while the Dispatcher still reads its predecessor's jobs.
+/// `timeout_ms`; a job that does not run yet then is not cancelled. Jobs that are being built, stored or recovered are bound, too. A job
+/// that was submitted with `execution.shutdown-on-attached-exit` is bound without a beat from the time at which it begins to run, also at
+/// the next leading Dispatcher; other bindings end with the leadership. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
+/// has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still lists its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.
@@ -195,7 +196,7 @@ pub struct ClientHeartbeat {
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
-/// Dispatcher still reads its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory or a relative
+/// Dispatcher still lists its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory or a relative
 /// one. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
 /// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -269,7 +270,7 @@ pub struct OperationUnknown(pub TriggerId);
 /// Client or REST → Dispatcher: asks for the state of a job, running or ended. A job whose graph is being stored is `Initializing`;
 /// one whose graph is still being built is not known; one whose end is not recorded yet is still running, failing or cancelling.
 /// Errors: [`JobError::NotFound`] if the job is neither running nor remembered; `JobError::Unavailable` if no JobMaster answers by the
-/// call's deadline, the job is being recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs.
+/// call's deadline, the job is being recovered, or it is unknown while the Dispatcher still lists its predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobStatus {
     /// Job whose state is asked for.
@@ -278,7 +279,7 @@ pub struct RequestJobStatus {
 
 /// Client or REST → Dispatcher: asks for the result of a job. The answer comes when the job has ended, or after `wait_ms`
 /// with its present state (the call's own deadline must be later). Errors: [`JobError::NotFound`] if the job is neither running nor
-/// remembered; `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the Dispatcher still reads its
+/// remembered; `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the Dispatcher still lists its
 /// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobResult {
@@ -308,7 +309,7 @@ pub struct JobResult {
 
 /// REST → Dispatcher: asks for everything about one job that REST shows: from its JobMaster, or from the stored details
 /// if it has ended. Errors: [`JobError::NotFound`]; [`JobError::Unavailable`] if no JobMaster answers by the call's deadline, the job is
-/// being stored or recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs; [`JobError::DetailsGone`] if the
+/// being stored or recovered, or it is unknown while the Dispatcher still lists its predecessor's jobs; [`JobError::DetailsGone`] if the
 /// details of the ended job were lost or dropped, or cannot be read. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobDetails {
@@ -318,7 +319,7 @@ pub struct RequestJobDetails {
 
 /// REST → Dispatcher: asks for the report of one job's checkpoints: from its JobMaster, or from the archived details if it
 /// has ended. Errors: [`JobError::NotFound`] for an unknown job; [`JobError::Unavailable`] if no JobMaster answers by the call's deadline,
-/// the job is being stored or recovered, or it is unknown while the Dispatcher still reads its predecessor's jobs;
+/// the job is being stored or recovered, or it is unknown while the Dispatcher still lists its predecessor's jobs;
 /// [`JobError::DetailsGone`] if the details of the ended job were lost or dropped, or cannot be read. Changes nothing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobCheckpoints {
@@ -367,7 +368,8 @@ pub struct JobSummary {
 /// program host still serves the results that it collected: for 60 s after the job's end and after each request, unless its place is
 /// needed (after 5 s) or more than 16 hosts serve results. A job that has ended otherwise, or whose results are gone, is refused with
 /// `CoordinationError::Failed`. A job without a JobMaster, one that is being stored or recovered, and one that is unknown while the
-/// Dispatcher still reads its predecessor's jobs, are refused with `CoordinationError::Unavailable`.
+/// Dispatcher still lists its predecessor's jobs, are refused with `CoordinationError::Unavailable`. If the coordinator's answer is
+/// missing, the call fails with `CoordinationError::Unanswered`: the request may have been handled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeliverCoordinationRequest {
     /// Job that the coordinator belongs to; [`CoordinationError::NoSuchJob`] if it is not known.
@@ -400,7 +402,7 @@ pub enum JobError {
         /// Id of the job.
         job: JobId,
     },
-    /// The job is being stored or recovered, its JobMaster does not answer (the leader changes, for example), or the Dispatcher still reads
+    /// The job is being stored or recovered, its JobMaster does not answer (the leader changes, for example), or the Dispatcher still lists
     /// its predecessor's jobs and does not know yet whether there is such a job. Ask again; only a JobMaster that did not answer may have
     /// carried the call out.
     #[error("the JobMaster of job {job} is not available yet")]

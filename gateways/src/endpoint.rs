@@ -91,7 +91,8 @@ impl<C: Call> Target for CallTarget<C> {
 }
 
 /// The calls of gateway `G` as one actor answers them, in the form that [`crate::RpcService::serve`] takes; made by the
-/// gateway's function `endpoint`. Cheap to clone. Holds the actor's address: the actor runs on as long as it or a clone is kept.
+/// gateway's function `endpoint`. Cheap to clone. Holds the actor's address, so the actor does not end because nobody else
+/// has it; it may still stop by itself.
 #[derive(derive_more::Debug)]
 #[debug("Endpoint({}, {} calls)", G::NAME, self.targets.len())]
 pub struct Endpoint<G: Gateway> {

@@ -54,8 +54,9 @@ pub enum FabricError {
         what: String,
     },
     /// The call's deadline passed before its handler answered, as the called process has measured it: while a long request was arriving,
-    /// in the mailbox, or in the handler. The handler may have begun; `running` tells. A handler that has begun goes on, and its answer
-    /// is dropped; one that has not does not run any more.
+    /// in the mailbox, or in the handler. If `running` is not zero, the handler has begun; if it is zero, the handler has not begun, or
+    /// has begun and still holds its [`Caller`](crate::Caller). A handler that has begun goes on, and its answer is dropped; one that has
+    /// not does not run any more.
     #[error(
         "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
     )]

@@ -21,9 +21,10 @@ gateway! {
 
 /// One sign of life from the actor that watches to the actor that is watched, sent by the heartbeat service of the former for each pair
 /// once per `heartbeat.interval`, but not while the last beat is unanswered (it is given up after the longer of the interval and a
-/// quarter of `heartbeat.timeout`). The reply is the other side's sign of life, so one call serves both. A failed beat alone is no loss:
-/// silence for `heartbeat.timeout` is; if the peer's process is in another session (`Fenced`), that counts like [`BeatReply::known`]
-/// false.
+/// quarter of `heartbeat.timeout`). The reply is the other side's sign of life, so one call serves both. A failed beat alone is no loss.
+/// A side counts the other as lost after silence for `heartbeat.timeout`, and at once when the RPC service finds the other's process gone,
+/// or when a beat or reply shows its actor to be stuck ([`Beat::turn_age_ms`]). A sender that was answered before also does on
+/// [`BeatReply::known`] false, and on `Fenced` (the peer's process is in another session), which counts like that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
     /// Party that sends the beat: the actor that watches.
@@ -31,8 +32,8 @@ pub struct Beat {
     /// Party that the beat is for. If no such actor lives here, or it expects no beats of `from`, the reply says that
     /// the pair is not known ([`BeatReply::known`]).
     pub to: Party,
-    /// Milliseconds since the actor that `from` names last finished a turn (the handling of a message or timer); from
-    /// it the peer tells a stuck actor from a living one.
+    /// Milliseconds since the actor that `from` names last finished a turn (the handling of a message or timer); if they are more than
+    /// `heartbeat.stuck-after`, the receiver counts the actor as lost although its process lives.
     pub turn_age_ms: u64,
     /// Version of the newest payload of the actor that `from` names, and the payload itself unless the peer has that
     /// version already.
@@ -73,8 +74,8 @@ pub struct BeatReply {
     /// more), or has counted the sender as lost. A sender that was answered with true before then counts its peer as lost, and the two
     /// have to register with each other again; one that was not ignores it.
     pub known: bool,
-    /// Milliseconds since the asked actor last finished a turn (the handling of a message or timer); from it the
-    /// watching side tells a stuck actor from a living one. 0 if the pair is not known.
+    /// Milliseconds since the asked actor last finished a turn (the handling of a message or timer); if they are more than
+    /// `heartbeat.stuck-after`, the watching side counts the actor as lost. 0 if the pair is not known.
     pub turn_age_ms: u64,
     /// Version of the asked actor's newest payload, and the payload itself unless the asking actor has that version already; empty if the
     /// pair is not known.

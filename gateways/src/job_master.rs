@@ -96,7 +96,7 @@ pub struct OfferSlots {
     /// another one is refused.
     pub instance_id: InstanceId,
     /// Slots that are offered, each with its allocation (the id under which the ResourceManager gave it to the job);
-    /// offering an accepted one again is answered the same.
+    /// offering an accepted one again is answered the same as long as the job holds it and is not ending.
     pub slots: Vec<SlotOffer>,
     /// Address at which the job's program host on that TaskExecutor (the process that runs the tasks) exchanges records
     /// with other hosts. If it differs from that of an accepted slot that is offered again, the host was replaced: the slot's tasks
@@ -122,8 +122,9 @@ pub struct UpdateTaskStates {
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
 /// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
-/// repeats the call until it is answered; a repetition changes nothing once an accepted slot is gone.
-/// Refused with [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
+/// repeats the call until it is answered. A repetition about a slot that was accepted changes nothing; if the slot was
+/// never offered, it fails the regions that wait for slots by then once more. Refused with
+/// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
     /// Resource id of the TaskExecutor that has the slot: the id of its process.
@@ -188,8 +189,8 @@ pub struct GiveWay {
 /// TaskExecutor → JobMaster: carries an event of a task's operator (a request for a split, for one) to the operator's coordinator,
 /// its part that runs once per job; answered with the coordinator's answer. Refused with [`CoordinationError::StaleAttempt`] if the
 /// attempt is not current, `CoordinationError::NoSuchOperator` without such a coordinator, `CoordinationError::Failed` if the
-/// coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not up or if their host does not
-/// answer; only then, of all refusals, the event may have been handled.
+/// coordinator fails on it, `CoordinationError::Unavailable` if the coordinators are not up, cannot be reached, or have too many requests
+/// waiting, and `CoordinationError::Unanswered` if their answer is missing: then the event may have been handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorEvent {
     /// Execution attempt (one try of a subtask) that sends the event.
@@ -203,8 +204,9 @@ pub struct OperatorEvent {
 
 /// Dispatcher → JobMaster: carries a client's request to an operator's coordinator, the operator's part that runs once per job;
 /// answered with the coordinator's answer. Refused with `CoordinationError::NoSuchOperator` without such a coordinator,
-/// `CoordinationError::Failed` if the coordinator fails on it, and `CoordinationError::Unavailable` while the coordinators are not
-/// up or if their host does not answer (it may have handled the request).
+/// `CoordinationError::Failed` if the coordinator fails on it, `CoordinationError::Unavailable` if the coordinators are not up, cannot be
+/// reached, or have too many requests waiting, and `CoordinationError::Unanswered` if their answer is missing: then the request may have
+/// been handled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinationRequest {
     /// Operator whose coordinator gets the request.
@@ -232,8 +234,8 @@ pub enum CoordinationError {
         /// Id of the operator.
         operator: OperatorId,
     },
-    /// The JobMaster or the coordinator is not up yet or is being restarted, or 4,096 requests wait for it: ask again. The text says
-    /// which. The request was not handled.
+    /// The JobMaster or the coordinator is not up yet, is being restarted or cannot be reached, or 4,096 requests wait for it: ask again.
+    /// The text says which. The request was not handled.
     #[error("the coordinator is not available: {0}")]
     Unavailable(String),
     /// The attempt that sends the event is superseded, being cancelled, ended or unknown, so the event was not passed on. Only for events

@@ -67,7 +67,7 @@ pub struct ConfirmLeadership {
 }
 
 /// The error of [`ConfirmLeadership`]: the session does not lead (any more), was never granted, or the caller is another process; nothing
-/// was published.
+/// was published. The component does not ask again: it waits for the revocation of the session, which ends its leader.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("session {session} does not lead")]
 pub struct NotLeader {

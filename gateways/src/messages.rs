@@ -36,6 +36,9 @@ macro_rules! gateways {
         /// Decodes bytes as the message of the call of this name, such as `dispatcher.SubmitJob` (and tries its reply
         /// and error), for tests that feed bytes to all decoders. `None`: no gateway has such a call; `Some(Err)`: the
         /// bytes are not its message.
+        ///
+        /// # Panics
+        /// Panics as [`decode_all`] does.
         pub fn decode_by_name(name: &str, bytes: &[u8]) -> Option<Result<(), FabricError>> {
             None$(.or_else(|| crate::$module::$gateway::decode_by_name(name, bytes)))+
         }

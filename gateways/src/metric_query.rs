@@ -17,6 +17,7 @@ gateway! {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct QueryMetrics {
     /// Text that each metric's name must begin with, such as `jobmanager.`; it need not end with a dot, so `job.1` also takes `job.10.x`.
+    /// It is compared with the metric's own name: the values `NAME.count` of a meter or histogram are found by a prefix of `NAME` only.
     pub prefix: String,
 }
 

@@ -36,7 +36,8 @@ pub struct RpcOptions {
     /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default. A body that does
     /// not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size; while 64 are in files, further ones are
     /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait, and fail as overloaded
-    /// at their deadlines), and wait for their endpoints (further calls are refused as overloaded).
+    /// at their deadlines; a long answer beyond four times that closes the connection), and wait for their endpoints (further
+    /// calls are refused as overloaded).
     pub body_memory: usize,
     /// Folder for bodies that do not fit into `body_memory`; made when one comes. Its files lose their names as soon as they are made, so
     /// a crash leaves none. If it cannot be written, the call fails with `FabricError::NoRoom`. The system's temporary folder by default.

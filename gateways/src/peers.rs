@@ -24,7 +24,8 @@ use tokio::time::Instant;
 /// for those that end once this service shuts down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// The peer's connection closed unannounced, or broke because nothing was heard for `RpcOptions::silence_max`. The service now
+    /// The peer's connection closed unannounced, or this service gave it up: nothing was heard for `RpcOptions::silence_max`, the peer
+    /// broke the protocol, or it did not read its answers. The service now
     /// dials the peer once, for at most `RpcOptions::suspicion_max`; calls to the peer use the new connection if there is one.
     Suspected {
         /// The process that is suspected: its address, by which calls reach it.

@@ -305,8 +305,8 @@ pub struct RequestBlockedNodes {}
 
 /// JobManager's process → its ResourceManager: deregisters the application, which has ended, at the external resource system (YARN,
 /// Kubernetes). Takes up to `resourcemanager.deregister.timeout`, in which failed attempts, and those without an answer for a quarter of
-/// that time, are repeated after 0.5 s to 5 s; then it fails with [`DeregisterError`]. Without such a system it tells all TaskManagers to
-/// end (with `diagnostics` as the cause), and never fails.
+/// that time, are repeated after 0.5 s to 5 s; then it fails with [`DeregisterError`], so the call's deadline must be later. Without such a
+/// system it tells all TaskManagers to end (with `diagnostics` as the cause), and never fails.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// Outcome of the application, as its users see it in the external resource system.
@@ -334,7 +334,8 @@ pub struct DeregisterError {
 /// it has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApplicationStatus {
-    /// The application's only job finished, or a session cluster was shut down on request, however its jobs have ended.
+    /// The application's only job finished; or the cluster was shut down on request: a session however its jobs have ended, an application
+    /// if its job never ran or did not end in time.
     Succeeded,
     /// The application's only job failed, or was refused at its submission.
     Failed,
@@ -383,11 +384,12 @@ pub struct ReleaseIdleWorker {
     pub instance_id: InstanceId,
 }
 
-/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots would not
-/// suffice, 0.5 s after the shortage began (and after the start-up period); with one (YARN, Kubernetes): unmet for
-/// `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds the last error of the external
-/// resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it ignores the message if that
-/// JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage lasts.
+/// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots, those that other
+/// jobs hold included and those on blocked nodes not, would not suffice, 0.5 s after the shortage began (and after the start-up period);
+/// with one (YARN, Kubernetes): unmet for `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds
+/// the last error of the external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it
+/// ignores the message if that JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage
+/// lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportLackOfSlots {
     /// Job whose requirements cannot be met.
@@ -400,7 +402,8 @@ pub struct ReportLackOfSlots {
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
 /// ResourceManager asks the job's JobMaster for them (`GiveWay`, a hint that may be lost), and ignores the message if that JobMaster
-/// is not registered any more, or another process sends it. Sent again after 15 s to a job that frees nothing while the other waits.
+/// is not registered any more, or another process sends it. Repeated while the other job waits: at most every 2 s to a job that has freed
+/// slots since the last time, and every 15 s to one that has not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked to yield slots.

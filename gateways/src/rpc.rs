@@ -260,9 +260,10 @@ impl RpcService {
 
     /// Ends the service in order: gives its port back, waits at most `within` until the calls of other processes that are under way are
     /// answered, tells the peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then
-    /// get none. Further calls from other processes are refused with [`FabricError::ShuttingDown`], and no new connection is made, so calls
-    /// to other processes fail with the same error; only over connections that are still open they go on. Calls inside the process go on,
-    /// also after this has returned. The service cannot be started again: a new one has to be made. May be repeated.
+    /// get none. Further calls from other processes are refused with [`FabricError::ShuttingDown`]. Calls to other processes go on while
+    /// their connection is open, at most until this returns; no new connection is made, so without one they fail with the same error. Calls
+    /// inside the process go on, also after this has returned. The service cannot be started again: a new one has to be made. May be
+    /// repeated.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
         self.0.draining.store(true, Ordering::Release);
@@ -295,10 +296,9 @@ impl RpcService {
 
     /// Serves an endpoint under a name until the registration is dropped. `fence` is the leader session that it answers
     /// in: a call that names another one is refused with `FabricError::Fenced`. The same name again replaces the
-    /// earlier registration, whose waiting calls go on. Program hosts may not call the endpoint (`FabricError::Forbidden`). A call of
-    /// another process is decoded on the lane of the connections if it has at most 1 MiB and no other call is at hand; otherwise on the
-    /// lane (a thread with an event loop) that this is called on, if it is one; otherwise also on the lane of the connections, or on
-    /// [`platform::Lane::Work`] if the call has more than 1 MiB. The registration keeps the actor running.
+    /// earlier registration, whose waiting calls go on. Program hosts may not call the endpoint (`FabricError::Forbidden`). Call this
+    /// on the actor's lane (thread with an event loop): longer calls of other processes are decoded there, so that they do not hold up the
+    /// connections. The registration keeps the actor's address, so the actor does not end because nobody else has it.
     pub fn serve<G: Gateway>(
         &self,
         name: impl Into<String>,

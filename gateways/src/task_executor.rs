@@ -287,8 +287,9 @@ pub struct DisconnectResourceManager {
     pub resource_manager_id: ResourceManagerId,
     /// Reason why the connection ends, as text for people.
     pub cause: String,
-    /// True if the TaskManager's process should end, because the ResourceManager has released it; the TaskExecutor then
-    /// ends its program hosts first, and tells its JobMasters. False: it keeps its slots and tasks, and registers again.
+    /// True if the TaskManager's process should end, because it is not needed any more or the external resource system has reported it
+    /// (or its node) lost; the TaskExecutor then ends its program hosts first, and tells its JobMasters. False: it keeps its slots and
+    /// tasks, and registers again.
     pub terminate: bool,
 }
 
@@ -306,7 +307,8 @@ pub struct ReportTaskStates {
 /// Program host → TaskExecutor → JobMaster: carries a task's event to its operator's coordinator (the operator's part
 /// that runs once per job, on the JobManager); answered with the coordinator's answer, in the operator's own encoding.
 /// Refused with a `CoordinationError`: `StaleAttempt` if the attempt does not run here, `Unavailable` if no JobMaster
-/// is connected or the connected one does not answer, otherwise with the JobMaster's own refusal.
+/// is connected or it cannot be reached, `Unanswered` if its answer is missing (the event may have been handled), otherwise with the
+/// JobMaster's own refusal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForwardOperatorEvent {
     /// Job that the operator belongs to.

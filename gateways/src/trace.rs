@@ -55,8 +55,8 @@ impl TraceContext {
         if self.is_none() { other() } else { self }
     }
 
-    /// Reads the value of an HTTP header `traceparent` (W3C Trace Context, version 00; its flags are ignored); `None` if it is not one, is
-    /// of another version, or its trace id is zero.
+    /// Reads the value of an HTTP header `traceparent` (W3C Trace Context, version 00); `None` if its version, trace id or span id is
+    /// missing or malformed, it is of another version, or its trace id is zero. What follows the span id is ignored.
     pub fn from_traceparent(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);

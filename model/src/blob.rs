@@ -55,7 +55,8 @@ impl<'de> Deserialize<'de> for ContentHash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlobKind {
     /// The blob is kept until its job has ended; a program's blob, which belongs to no job, until no job and no program uploaded by REST
-    /// needs it, and at least 60 s after its upload. With HA, programs have copies that survive the JobManager.
+    /// needs it, and at least 60 s after its upload. With HA, the programs of jobs have copies that survive the JobManager; other
+    /// blobs have none.
     Permanent,
     /// The blob (a file for a short use) is kept for `blob.cleanup-interval` after its upload or its last read, but for a minute at most
     /// after it was fetched to its end; it is removed then even if it was never fetched, and with the end of its job.

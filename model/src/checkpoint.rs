@@ -105,7 +105,8 @@ impl StateHandle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
     /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint of one JobMaster. The next JobMaster
-    /// goes on behind the newest complete checkpoint, so that it may give out numbers of incomplete ones again.
+    /// continues after the newest checkpoint in the job's log, so that it may give out numbers of failed checkpoints, and of savepoints
+    /// (complete ones too), again.
     pub checkpoint: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
@@ -165,7 +166,8 @@ pub struct OperatorState {
     pub name: String,
     /// Uid that the program gave the operator; `None` if it gave none, so that a changed program may not find the state.
     pub uid: Option<String>,
-    /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number.
+    /// The number of key groups that the operator's keyed state is divided into. A restore has to use the same number if the operator has
+    /// keyed state; otherwise the number does not matter.
     pub max_parallelism: u32,
     /// The states that the operator declares; empty if it has none, and in metadata of a version that did not write them.
     #[serde(default)]
@@ -185,7 +187,7 @@ pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
     /// The number of the checkpoint within its job; grows with each checkpoint and savepoint. The next JobMaster of the job may give out
-    /// numbers again that only incomplete checkpoints had: `graph` tells their objects apart.
+    /// numbers of failed checkpoints and of savepoints (complete ones too) again: `graph` tells them and their objects apart.
     pub checkpoint: u64,
     /// The id of the execution graph (the job's run under one JobMaster) that took the checkpoint. It differs between
     /// the JobMasters of a job, so that two of them never give objects the same name. 0 in metadata that was written

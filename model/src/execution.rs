@@ -16,16 +16,17 @@ pub enum JobStatus {
     Initializing,
     /// The JobMaster knows the job and reads its newest checkpoint from the store; none of its tasks was scheduled yet.
     Created,
-    /// Tasks are scheduled or run. Also the state of a job that waits for slots, at first or for the new attempts after a failure.
+    /// Tasks are scheduled or run. Also the state of a job that waits for slots, at first or for the new attempts after a failure, and of
+    /// one whose tasks have all finished, until its results are published and its end is recorded.
     Running,
-    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended. A cancellation has no
-    /// effect any more: the job becomes FAILED.
+    /// The job has failed for good and cannot be restarted; its tasks are being cancelled and have not all ended, or its end is not
+    /// recorded yet. A cancellation has no effect any more: the job becomes FAILED.
     Failing,
     /// The job has ended with a failure that is not recoverable, or after which its restart strategy allows no (further) restart.
     /// Globally terminal.
     Failed,
     /// The job was cancelled, by a user or because its attached client has gone or the cluster is shut down; its tasks have not all
-    /// ended.
+    /// ended, or its end is not recorded yet.
     Cancelling,
     /// The job was cancelled, and all its tasks have ended. Globally terminal.
     Canceled,

@@ -184,7 +184,8 @@ pub struct JobVertex {
     pub parallelism: u32,
     /// The number of key groups (sets of keys, by hash, that keyed state is divided into), from 1 to 32,768. It is also the largest
     /// parallelism that the vertex may have, with keyed state or without. If `pipeline.max-parallelism` is not among the graph's options,
-    /// the number was derived, and the Dispatcher replaces it by that of the savepoint that the job starts from.
+    /// the number was derived, and for a vertex with keyed state the Dispatcher replaces it by that of the savepoint that the job starts
+    /// from, unless the parallelism is higher.
     pub max_parallelism: u32,
     /// Name of the slot sharing group, `default` unless the program sets one for the operator or for all that it reads: a slot may hold one
     /// subtask of each vertex of one group, and none of another group.

@@ -70,7 +70,8 @@ pub struct JobDetails {
     /// The job graph that the job runs, as it was submitted, or an empty one in its place if the stored graph can't be read; its
     /// parallelisms do not change while the job runs.
     pub graph: Arc<JobGraph>,
-    /// State of the job when the details were made, or in which it ended.
+    /// State of the job when the details were made, or in which it ended. While the end is not recorded yet, the Dispatcher answers with
+    /// the state before it (RUNNING, FAILING or CANCELLING), because another JobManager may have to run the job again.
     pub status: JobStatus,
     /// Unix milliseconds, on the JobManager's clock, of the latest entry into each state. INITIALIZING has `start_ms`; other states that
     /// were not entered under the present JobMaster are missing. Of a stored job that could not be recovered, only FAILED is there.
@@ -78,7 +79,8 @@ pub struct JobDetails {
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
     pub start_ms: u64,
-    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts, and for a suspended job.
+    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts, and for a suspended job. Set as soon as the
+    /// JobMaster ends the job, also while `status` is still the state before, because the end is not recorded.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,

@@ -95,7 +95,8 @@ impl WorkerResourceSpec {
     }
     /// Returns the devices (such as GPUs, by index) that belong to the slot with this index, from 0. Every slot gets
     /// the same number of each resource, and no device belongs to two slots; devices left over by the division belong
-    /// to none. Resources of which the slot gets none are not in the map. `slot` must be below `slots`; this is not checked.
+    /// to none. Resources of which the slot gets none are not in the map. `slot` must be below `slots`; this is not
+    /// checked: a higher one gets devices that are left over, or none.
     pub fn devices(&self, slot: u32) -> Devices {
         let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
         let of = |(name, amount): (&String, &u64)| {

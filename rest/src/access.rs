@@ -186,8 +186,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Returns true if the token would help: for `NoToken`, `WrongToken` and `Method`, which are answered with HTTP's
-    /// status 401. The others are answered with 403.
+    /// Returns true for `NoToken`, `WrongToken` and `Method`, which are answered with HTTP's status 401, so that the client sends the
+    /// token. The others are answered with 403.
     pub fn asks_for_token(self) -> bool {
         matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
     }

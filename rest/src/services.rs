@@ -72,7 +72,8 @@ pub struct RestSettings {
     /// URL of the page where an external system such as YARN shows this process's log files, for `log-url`; `None`: the URL
     /// of `/jobmanager/log` at this endpoint is given instead.
     pub log_page: Option<String>,
-    /// Milliseconds between two refreshes of a page that shows the cluster; `/config` tells them to the page.
+    /// Milliseconds between two refreshes of a page that shows the cluster (`web.refresh-interval`, which cannot be 0); `/config` tells
+    /// them to the page.
     pub refresh_interval_ms: u64,
     /// The rules by which a token protects the endpoint; `None`: everybody who reaches it may use it. In either case a
     /// request that a page of another site makes a browser send is refused with 403.
@@ -80,8 +81,8 @@ pub struct RestSettings {
     /// The reason why all requests for `/jars` and below (uploads, lists, plans, submissions, deletions) are refused with
     /// 403; `None`: they are allowed.
     pub submit_refused: Option<String>,
-    /// True if jobs may be cancelled, stopped and bound to a client by heartbeats, and savepoints deleted; otherwise such
-    /// requests get 403.
+    /// True if jobs may be cancelled (also by a savepoint), stopped and bound to a client by heartbeats, and savepoints deleted; otherwise
+    /// such requests get 403. The end of the cluster (`DELETE /cluster`), which cancels all jobs, is allowed in any case.
     pub cancel_allowed: bool,
     /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. At most a quarter
     /// of them may be without a request, half wait for the end of a job, an eighth send a slow body, a sixteenth upload. If such

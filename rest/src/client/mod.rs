@@ -54,8 +54,9 @@ impl Default for ClientTimeouts {
 /// All calls return [`ClientError`]: `Unreachable` if no connection could be made, `Broken` if the answer did not come whole or in time,
 /// `Refused` for a status of 400 or more, `Malformed` for an answer of another shape, and an upload `File` if its file cannot be read.
 /// Besides the statuses that a method names, 400 means an id or field of the wrong form, 401 or 403 that the endpoint does not allow the
-/// request (where a token protects it, the wrong or no token), 503 that no leader of the component in question is known or the endpoint is
-/// overloaded, and 504 that a component did not answer in time. A job whose graph is still being built counts as unknown.
+/// request (where a token protects it, the wrong or no token), 503 that no leader of the component in question is known, that it cannot be
+/// reached, or that the endpoint is overloaded, and 504 that a component did not answer in time. A job whose graph is still being built
+/// counts as unknown.
 #[derive(Debug, Clone)]
 pub struct RestClient {
     transport: Transport,
@@ -257,7 +258,7 @@ impl RestClient {
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes within
     /// `timeout` (whole milliseconds; at most a day) of this one's arrival. A job that does not run yet when the time is over is left
     /// alone. The client sends no further beat by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while
-    /// jobs are being recovered and this one is not found yet, and with 403 if `web.cancel.enable` is false there.
+    /// a new leader still lists its predecessor's jobs and does not know this one yet, and with 403 if `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -266,9 +267,9 @@ impl RestClient {
     }
     /// Sends `POST /jobs/:jobid/coordinators/:operatorUid`: passes `request` to the coordinator of an operator (its part on the
     /// JobManager's side), named by id or `uid`, and returns its answer. Both are bytes in the operator's own encoding. Refused with 404 if
-    /// the job or the coordinator is unknown, 503 while the job is being stored or recovered or its coordinators are not up, 500 if the
-    /// coordinator fails or the job has ended (by `uid` also 410 if its details are gone). Only results that a finished job has collected
-    /// are served on, for at most 60 s after each request.
+    /// the job or the coordinator is unknown, 503 while the job is being stored or recovered, its coordinators are not up, or their answer
+    /// is missing (the request may have been handled), 500 if the coordinator fails or the job has ended (by `uid` also 410 if its details
+    /// are gone). Only results that a finished job has collected are served on, for at most 60 s after each request.
     pub async fn coordinate(
         &self,
         job: &str,
@@ -339,9 +340,9 @@ impl RestClient {
         self.get(&format!("/jobs/{}/savepoints/{}", escape(job), escape(trigger))).await
     }
     /// Sends `POST /savepoint-disposal`: begins to delete the savepoint at this path or URI and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there, a running job needs it, jobs are
-    /// still being recovered so that it is not known whether one does, or the store failed. Refused with 400 for an empty path, and with
-    /// 403 if `web.cancel.enable` is false there.
+    /// operation, for [`RestClient::disposal_status`], which alone shows a failure: no savepoint is there, a running job or another
+    /// checkpoint needs it, jobs are still being recovered so that it is not known whether one does, or the store failed. Refused with 400
+    /// for an empty path, and with 403 if `web.cancel.enable` is false there.
     pub async fn dispose_savepoint(&self, path: &str) -> Result<String, ClientError> {
         let body = DisposalBody { savepoint_path: path.to_owned() };
         self.begin("/savepoint-disposal", &body).await

@@ -84,8 +84,8 @@ impl ClientError {
         }
     }
     /// Returns true if asking again may help: nobody answered (`Unreachable`, `Broken`), or the endpoint refused with 503 or 504 (nobody
-    /// leads just now, too many requests, or a component did not answer in time). After `Broken` or 504 the first request may have been
-    /// carried out.
+    /// leads just now, too many requests, or a component did not answer in time). After `Broken`, 503 or 504 the first request may have
+    /// been carried out.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,

@@ -158,7 +158,8 @@ pub struct CheckpointInfo {
     pub external_path: Option<String>,
     /// True if the complete checkpoint was deleted since, because newer ones replace it or with the end of its job, false if it is kept;
     /// absent if it is not complete.
-    /// Always false for a savepoint: its deletion by a user is not noticed.
+    /// The deletion of a savepoint's folder is not noticed: for a savepoint it is false, except that it may be true for that of a stop
+    /// after which the job went on because tasks failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
     /// Time of a checkpoint's failure in Unix milliseconds; absent unless it failed.
@@ -314,7 +315,7 @@ pub struct CheckpointBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// that a triggered checkpoint of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
     /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
@@ -334,7 +335,7 @@ pub struct TriggeredCheckpointInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggeredCheckpoint {
-    /// The number of the checkpoint, which is complete; absent if the operation failed, or was a savepoint or stop.
+    /// The number of the checkpoint, which is complete; absent if the operation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_id: Option<u64>,
     /// The reason why the checkpoint failed; absent if it is complete.
@@ -401,7 +402,7 @@ pub struct SavepointBody {
     #[serde(rename = "formatType", default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// that a savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
     /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(rename = "triggerId", default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
@@ -426,14 +427,14 @@ pub struct StopBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format_type: Option<String>,
     /// The id for the operation, 32 hexadecimal digits (otherwise 400); absent: the endpoint draws one and returns it. A request with an id
-    /// that a checkpoint, savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
+    /// that a savepoint or stop of the job has already begins nothing new, so a client may repeat it, but gets 409 once the job
     /// has ended. After the operation is forgotten (after a change of the leader, or 256 later ones have ended) it begins anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_id: Option<String>,
 }
 
-/// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a job still
-/// needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
+/// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a running job
+/// or another checkpoint needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.

@@ -18,7 +18,8 @@ pub use taskmanagers::*;
 
 use serde::{Deserialize, Serialize};
 
-/// The body of every answer with a status of 400 or more: the reasons why the request was not served.
+/// The body of an answer with a status of 400 or more: the reasons why the request was not served. The answer to a `HEAD` request, and to
+/// one whose head the web server cannot read (more than 64 KiB, for one), has none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// The messages of the error, most general first; at least one.

@@ -29,7 +29,7 @@ pub struct TaskManagerInfo {
     pub data_port: i32,
     /// Always -1: there is no JMX.
     pub jmx_port: i32,
-    /// Time of the last heartbeat in Unix milliseconds (as in Flink, despite the name).
+    /// Time of the last heartbeat in Unix milliseconds (as in Flink, despite the name); of the registration if none has come yet.
     pub time_since_last_heartbeat: u64,
     /// Number of the TaskManager's slots, free or not.
     pub slots_number: u32,
@@ -37,7 +37,7 @@ pub struct TaskManagerInfo {
     pub free_slots: u32,
     /// Resources of the whole TaskManager; memory in MiB.
     pub total_resource: ResourceInfo,
-    /// Resources of the TaskManager that no allocated slot has; memory in MiB.
+    /// Resources of the TaskManager without those of slots that are allocated to jobs or being requested for them; memory in MiB.
     pub free_resource: ResourceInfo,
     /// Hardware of the machine the TaskManager runs on.
     pub hardware: HardwareInfo,
@@ -46,7 +46,8 @@ pub struct TaskManagerInfo {
     /// True if the TaskManager's node is blocked, so that it gets no new slots; absent if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
-    /// The slots that jobs have; free ones are not in it. Absent in the list of TaskManagers.
+    /// The slots that jobs have, and those that the ResourceManager is requesting for them; free ones are not in it. Absent in the list of
+    /// TaskManagers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_slots: Option<Vec<SlotInfo>>,
     /// The memory in use (0 if the TaskManager does not answer within 2 s) and its maximum; absent in the list of TaskManagers.
@@ -174,7 +175,7 @@ pub struct MemoryConfiguration {
     pub total_process_memory: u64,
 }
 
-/// A slot of a TaskManager that is allocated to a job; free slots are not listed.
+/// A slot of a TaskManager that is allocated to a job, or is being requested for it; free slots are not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotInfo {
