@@ -253,9 +253,9 @@ impl AmRmClient {
     }
 
     /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done. YARN then ends the
-    /// application with this result and stops its containers. The whole wait has no bound, each call has that of
-    /// `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped then
-    /// all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
+    /// application with this result and stops its containers. The whole wait has no bound, and each call is tried
+    /// as often as [`retry_policy`] says; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped then all the
+    /// same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The
