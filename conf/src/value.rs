@@ -7,7 +7,8 @@ use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// A type that the value of an option can have, with the conversions between a value and its text in a configuration.
 /// [`Options`](crate::Options) keep texts and parse them at each `get`; errors and the reference page use `kind`. Implemented for `u32`,
-/// `u64`, `NonZeroU32`, `f64`, `bool`, texts, paths, durations, amounts of memory, ports, `Option` of any of these, and this crate's own types.
+/// `u64`, `NonZeroU32`, `f64`, `bool`, texts, paths, durations, amounts of memory, ports, `Option` of any of these, and this crate's own
+/// types.
 pub trait OptionValue: Sized + 'static {
     /// Returns the values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;

@@ -44,8 +44,8 @@ struct Property {
 }
 
 /// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones override earlier ones,
-/// except for properties that an earlier file made final. References `${…}` are expanded when a value is read. Of the properties that Hadoop has renamed, `fs.defaultFS` and `dfs.nameservices`
-/// are found under their old names too.
+/// except for properties that an earlier file made final, which only the program itself can change. References `${…}` are expanded when a
+/// value is read. Of the properties that Hadoop has renamed, `fs.defaultFS` and `dfs.nameservices` are found under their old names too.
 ///
 /// `Debug` shows how many properties there are, never their values.
 #[derive(Clone, Default)]

@@ -176,10 +176,10 @@ impl std::fmt::Debug for Login {
 impl Login {
     /// Logs in the user that Hadoop's own commands would be here. Where `hadoop.security.authentication` is `kerberos`, that is
     /// `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache (`kinit -R` is run if that gives no
-    /// valid ticket); a KDC may be asked, and the tickets are renewed from then on. Otherwise it is `HADOOP_USER_NAME` or the operating system's
-    /// user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for
-    /// whom the other one acts, and who begins without tokens ([`Login::proxy`]). A process that has tokens and gets no Kerberos tickets,
-    /// such as a container, logs in by its user name.
+    /// valid ticket); a KDC may be asked, and the tickets are renewed from then on. Otherwise it is `HADOOP_USER_NAME` or the operating
+    /// system's user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it
+    /// names, for whom the other one acts, and who begins without tokens ([`Login::proxy`]). A process that has tokens and gets no Kerberos
+    /// tickets, such as a container, logs in by its user name.
     ///
     /// # Errors
     /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name, `KRB5KEYTAB` is set
