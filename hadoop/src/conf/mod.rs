@@ -84,9 +84,9 @@ impl Configuration {
 
     /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`] of
     /// `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory; with a copy of the
-    /// process's environment, and `user.name`, `user.home` and `java.io.tmpdir` (`/tmp`) for `${…}`. Missing files and directories are no
-    /// error (a missing directory is logged as a warning): [`Configuration::sources`] says what was found. Blocks on the file system; each
-    /// call reads anew.
+    /// process's environment, and `user.name` (`HADOOP_USER_NAME`, else `USER`), `user.home` (`HOME`) and `java.io.tmpdir` (`/tmp`) for
+    /// `${…}`. Missing files and directories are no error (a missing directory is logged as a warning): [`Configuration::sources`] says
+    /// what was found. Blocks on the file system; each call reads anew.
     ///
     /// # Errors
     /// Fails with [`ConfError::Read`] for a file that is there and cannot be read, other [`ConfError`]s for one that is no configuration.
