@@ -150,7 +150,7 @@ impl Cluster {
     /// TaskManagers together; 0 once everything of all jobs has ended.
     ///
     /// # Errors
-    /// A process of the cluster is gone.
+    /// The system does not tell it. A process of the cluster that has ended is no error, and counts as one without children.
     pub fn program_hosts(&self) -> Result<usize> {
         let mut hosts = 0;
         for pid in self.taskmanager_pids().into_iter().chain(self.jobmanager_pid()) {
@@ -162,7 +162,7 @@ impl Cluster {
     /// Waits until everything of all jobs has ended ([`Cluster::program_hosts`]); blocks the thread.
     ///
     /// # Errors
-    /// It has not within 60 s, or a process of the cluster is gone.
+    /// It has not within 60 s, or the system does not tell it.
     pub fn until_no_hosts(&self) -> Result<()> {
         let began = Instant::now();
         while self.program_hosts()? > 0 {

@@ -116,8 +116,8 @@ fn split_frame(buffer: &mut BytesMut) -> Option<BytesMut> {
     Some(buffer.split_to(length))
 }
 
-/// Writes frames, each after its length (four bytes, little-endian), up to 256 that are there with one system call, until the channel is
-/// closed or the connection fails.
+/// Writes frames, each after its length (four bytes, little-endian), up to 256 that are there in one piece, until the channel is closed or
+/// the connection fails.
 pub async fn write_coalesced(
     mut writer: tokio::net::tcp::OwnedWriteHalf,
     mut frames: mpsc::Receiver<BytesMut>,

@@ -101,12 +101,14 @@ pub fn descriptors_of(pid: u32) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Returns the number of children of a process that it has not waited for, ended ones included; fails if the process is gone.
+/// Returns the number of children of a process that it has not waited for, ended ones included; 0 for a process that has ended itself.
+/// Fails if the process is gone (ended and waited for).
 pub fn children_of(pid: u32) -> io::Result<usize> {
     Ok(child_ids_of(pid)?.len())
 }
 
-/// Returns the ids of the children of a process that it has not waited for, ended ones included; fails if the process is gone.
+/// Returns the ids of the children of a process that it has not waited for, ended ones included; none for a process that has ended itself.
+/// Fails if the process is gone (ended and waited for).
 pub fn child_ids_of(pid: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -6,8 +6,9 @@ use model::{MemorySize, PortSpec, parse_duration, show_duration};
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// A type that the value of an option can have, with the conversions between a value and its text in a configuration.
-/// [`Options`](crate::Options) keep texts and parse them at each `get`; errors and the reference page use `kind`. Implemented for whole
-/// numbers, `f64`, `bool`, texts, paths, durations, amounts of memory, ports, `Option` of any of these, and this crate's own types.
+/// [`Options`](crate::Options) keep texts and parse them at each `get`; errors and the reference page use `kind`. Implemented for `u32`,
+/// `u64`, `NonZeroU32`, `f64`, `bool`, texts, paths, durations, amounts of memory, ports, `Option` of any of these, and this crate's own
+/// types.
 pub trait OptionValue: Sized + 'static {
     /// Returns the values that the type takes, as a phrase that completes "it takes …".
     fn kind() -> String;
@@ -148,7 +149,8 @@ impl OptionValue for PortSpec {
 
 /// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names are module paths, with
 /// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. Names are not
-/// checked. The default is `info`. The value of `log.level`, before which the variable `RUST_LOG` goes. Displays as it was written.
+/// checked. The value of `log.level`, before which the variable `RUST_LOG` goes. The default is `info`; but clients and embedded runs log
+/// nothing where neither is set. Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);

@@ -104,7 +104,8 @@ pub async fn running(rest: &RestClient, job: &str) -> Result<u32> {
     Ok(line.tasks.get("running").copied().unwrap_or(0))
 }
 
-/// Cancels a job and waits until all processes that the cluster has started for jobs are gone, those of other jobs too.
+/// Cancels a job and waits, blocking the thread, until all processes that the cluster has started for jobs are gone, those of other jobs
+/// too.
 ///
 /// # Errors
 /// When the job cannot be cancelled, or its processes are not gone within 60 s.

@@ -72,8 +72,8 @@ pub struct StateJob {
 }
 
 impl StateJob {
-    /// Starts a cluster of so many TaskManagers with so many slots each, Flink's if it is given, and the job, with `more` lines of
-    /// options. Returns once two checkpoints with all of the state are complete.
+    /// Starts a cluster of so many TaskManagers with so many slots each, Flink's if it is given, and the job, with the further lines
+    /// `more` of options (empty, or with a line feed at the end). Returns once two checkpoints with all of the state are complete.
     ///
     /// # Errors
     /// When something does not start, the job ends, or the checkpoints are not complete within 60 s; the cluster is killed then.
@@ -151,7 +151,7 @@ impl StateJob {
     /// Returns the process id of a TaskManager that has tasks of the job, in a cluster of TaskManagers with one slot each.
     ///
     /// # Errors
-    /// When there is none, or the job does not run on two TaskManagers of Flott.
+    /// When there is none, the job does not run on two TaskManagers of Flott, or Flink's endpoint does not answer.
     pub async fn busy_taskmanager(&self) -> Result<u32> {
         let busy = match &self.side {
             Side::Ours(cluster) => {

@@ -65,7 +65,7 @@ impl Span {
     /// Begins a measurement of these processes.
     ///
     /// # Errors
-    /// When one of the processes is not there.
+    /// When one of the processes is not there; one that has ended and was not waited for still is.
     pub fn begin(processes: Vec<u32>) -> Result<Self> {
         let memory = PeakMemory::watch(processes.clone())?;
         Ok(Self { cpu_before: cpu_of_all(&processes)?, began: Instant::now(), memory, processes })
@@ -81,7 +81,7 @@ impl Span {
     /// that of the processes' whole life, so also from before the span.
     ///
     /// # Errors
-    /// When one of the processes is no longer there.
+    /// When one of the processes is no longer there; one that has ended and was not waited for still is.
     pub fn end(self, wall_s: f64, checksum: Checksum) -> Result<Run> {
         let cpu_s = cpu_of_all(&self.processes)? - self.cpu_before;
         Ok(Run { cpu_s, wall_s, peak_mib: self.memory.end(), checksum })

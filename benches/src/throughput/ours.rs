@@ -35,7 +35,8 @@ impl Ours {
         Ok(Self { cluster: Some((cluster, jar)) })
     }
 
-    /// Runs the workload once with so many records: as a process of its own, start-up measured too, or as a job in the cluster.
+    /// Runs the workload once with so many records: as a process of its own, start-up measured too, or, if this was prepared for two
+    /// TaskManagers, as a job in their cluster.
     ///
     /// # Errors
     /// When the job fails, does not end within 600 s (in the cluster; a process of its own may take any time), or gives no checksum.

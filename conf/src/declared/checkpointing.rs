@@ -6,7 +6,8 @@ use std::{num::NonZeroU32, time::Duration};
 
 choices! {
     /// Decides whether the newest checkpoints (as many as `execution.checkpointing.num-retained`) are kept or deleted when a job fails or
-    /// is cancelled. Those of a job that finished are always deleted, savepoints never.
+    /// is cancelled. Those of a job that finished are always deleted, savepoints never. It matters only where
+    /// `execution.checkpointing.dir` is set.
     pub enum Retention {
         /// Keeps the newest checkpoints if the job fails, deletes them if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",

@@ -105,7 +105,7 @@ pub fn is_of_the_cluster(key: &str) -> bool {
 }
 
 /// Returns the first option of the cluster's processes alone that a program has set for its job: one of `built`, the options of the built
-/// job, that is not in `given`, the options with which it was built.
+/// job, whose key is not in `given`, the options with which it was built. `None` if there is none.
 pub fn misplaced<'a>(
     built: &'a BTreeMap<String, String>,
     given: &BTreeMap<String, String>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 choices! {
     /// The storage of everything that must survive the loss of a JobManager: job graphs, pointers to checkpoints, and the election of the
     /// leader (`high-availability.type`). With `None`, the default, nothing survives, and there is one JobManager without an election; with
-    /// `Filesystem` it is an object store that several JobManagers share.
+    /// `Filesystem` it is a folder or bucket that several JobManagers share (`high-availability.storageDir`).
     pub enum HaType {
         /// No high availability: jobs are lost with the JobManager.
         None = "none",

@@ -6,7 +6,8 @@ use std::time::Duration;
 choices! {
     /// The strategy that decides whether the failed part of a job is restarted after a failure, how often and after which pause
     /// (`restart-strategy.type`): never, a fixed number of times in all, with growing pauses, or while failures are rare enough. It is not
-    /// asked about failures that are not recoverable, which fail the job. Each JobMaster counts anew: a takeover begins at 0.
+    /// asked about failures that are not recoverable, which fail the job. Each JobMaster counts anew: a takeover begins at 0. Where the
+    /// option is not set, failures that the cluster caused are restarted, up to 10 times in a row, and errors of the program fail the job.
     pub enum Strategy {
         /// Never restarts the job after a failure of a task: the first one is final. A new leading JobManager runs the job again all the
         /// same, from its newest checkpoint.

@@ -53,7 +53,7 @@ impl Proxy {
     }
 
     /// Replaces the servers, for example by the same ones with a renewed token. Calls under way use the new ones from
-    /// their next try on. Which one is asked first is kept as a position in the list.
+    /// their next try on. In a list of the same length the position of the server that is asked first stays.
     pub fn set_targets(&self, targets: Vec<Target>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }

@@ -43,9 +43,9 @@ struct Property {
     resource: String,
 }
 
-/// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones override earlier ones.
-/// References `${…}` are expanded when a value is read. Of the properties that Hadoop has renamed, `fs.defaultFS` and `dfs.nameservices`
-/// are found under their old names too.
+/// Hadoop's configuration: properties from several resources (files, defaults, the program), of which later ones override earlier ones,
+/// except for properties that an earlier file made final, which only the program itself can change. References `${…}` are expanded when a
+/// value is read. Of the properties that Hadoop has renamed, `fs.defaultFS` and `dfs.nameservices` are found under their old names too.
 ///
 /// `Debug` shows how many properties there are, never their values.
 #[derive(Clone, Default)]
@@ -84,9 +84,9 @@ impl Configuration {
 
     /// Reads the configuration of this process, as Hadoop's own commands find it: the defaults, then the [`SITE_FILES`] of
     /// `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR` if that is another directory; with a copy of the
-    /// process's environment, and `user.name`, `user.home` and `java.io.tmpdir` (`/tmp`) for `${…}`. Missing files and directories are no
-    /// error (a missing directory is logged as a warning): [`Configuration::sources`] says what was found. Blocks on the file system; each
-    /// call reads anew.
+    /// process's environment, and `user.name` (`HADOOP_USER_NAME`, else `USER`), `user.home` (`HOME`) and `java.io.tmpdir` (`/tmp`) for
+    /// `${…}`. Missing files and directories are no error (a missing directory is logged as a warning): [`Configuration::sources`] says
+    /// what was found. Blocks on the file system; each call reads anew.
     ///
     /// # Errors
     /// Fails with [`ConfError::Read`] for a file that is there and cannot be read, other [`ConfError`]s for one that is no configuration.
@@ -179,8 +179,8 @@ impl Configuration {
     }
 
     /// Adds the properties of an XML text, which override earlier ones. `resource` names the text in errors and in
-    /// [`Configuration::source`]; `includes` opens what it includes. A property that an earlier resource made final
-    /// stays, with a warning in the log; one without a value changes nothing.
+    /// [`Configuration::source`]; `includes` opens what it includes. A property that is final already stays,
+    /// with a warning in the log; one without a value changes nothing.
     ///
     /// # Errors
     /// Fails with a [`ConfError`] for a text that is no configuration; nothing of it is taken then.
@@ -207,7 +207,8 @@ impl Configuration {
         self.properties.insert(name.to_owned(), Property { value, is_final, resource });
     }
 
-    /// Sets a property's value, even of a final property, which stays final. Its source is then `programmatically`.
+    /// Sets a property's value, even of a final property, which stays final. Its source is then `programmatically`. A file or text that is
+    /// added later overrides the value, unless the property is final.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         let is_final = self.is_final(name);
         self.put(current_name(name), value.into(), is_final, PROGRAM);

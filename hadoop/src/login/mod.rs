@@ -175,11 +175,11 @@ impl std::fmt::Debug for Login {
 
 impl Login {
     /// Logs in the user that Hadoop's own commands would be here. Where `hadoop.security.authentication` is `kerberos`, that is
-    /// `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache (`kinit -R` is run if its ticket has
-    /// run out); a KDC may be asked, and the tickets are renewed from then on. Otherwise it is `HADOOP_USER_NAME` or the operating system's
-    /// user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it names, for
-    /// whom the other one acts, and who begins without tokens ([`Login::proxy`]). A process that has tokens and gets no Kerberos tickets,
-    /// such as a container, logs in by its user name.
+    /// `KRB5PRINCIPAL` by the keytab `KRB5KEYTAB` if they are set, else the owner of the ticket cache (`kinit -R` is run if that gives no
+    /// valid ticket); a KDC may be asked, and the tickets are renewed from then on. Otherwise it is `HADOOP_USER_NAME` or the operating
+    /// system's user. The user has the tokens of `HADOOP_TOKEN_FILE_LOCATION`. If `HADOOP_PROXY_USER` is set, returns the user that it
+    /// names, for whom the other one acts, and who begins without tokens ([`Login::proxy`]). A process that has tokens and gets no Kerberos
+    /// tickets, such as a container, logs in by its user name.
     ///
     /// # Errors
     /// Fails with a [`LoginError`] if a security property or the token file cannot be used, there is no user name, `KRB5KEYTAB` is set
@@ -324,7 +324,8 @@ impl Login {
     /// Returns the target by which a client calls this service as this user: with the user's token for it, Kerberos
     /// tickets (if there are both, the server chooses), or without authentication where the cluster has none. Calls no
     /// server, but looks the host up if the user has a token of the service's kind, or if the principal has `_HOST` and
-    /// `host` is an address. In a secure cluster a user with neither gets a target, too, whose connections fail.
+    /// `host` is an address. In a secure cluster a user with neither gets a target, too, whose connections fail
+    /// (unless `ipc.client.fallback-to-simple-auth-allowed` is set and the server wants no authentication).
     ///
     /// # Errors
     /// Fails with [`LoginError::Conf`] if there is no token, the user has Kerberos tickets that the service takes, and

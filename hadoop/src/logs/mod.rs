@@ -155,7 +155,7 @@ pub enum LogError {
     /// A node's HTTP answer is not one that nodes give; the text says what is wrong.
     #[error("the node's answer cannot be understood: {0}")]
     Answer(&'static str),
-    /// A node could not be reached, did not answer in time, or wants TLS.
+    /// A node could not be reached, broke the connection, did not answer in time, or wants TLS.
     #[error("node {address}: {source}")]
     Node {
         /// The node's web address, as `host:port`.

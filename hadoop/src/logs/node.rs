@@ -40,8 +40,8 @@ impl NodeLogs {
     /// Asks the node which log files of the container are on its disk; empty if there are none. Makes a connection of its own.
     ///
     /// # Errors
-    /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
-    /// [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or one that the user may not see;
+    /// Fails with [`LogError::Node`] if the node cannot be reached, breaks the connection, is silent for longer than `patience`, or wants
+    /// TLS; [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or one that the user may not see;
     /// [`LogError::Answer`] for an answer that is not HTTP or no list, ends too early, or has more than 4 MiB.
     pub async fn list(&self, container: ContainerId) -> Result<Vec<LocalLog>, LogError> {
         let path = format!("/ws/v1/node/containers/{container}/logs");
@@ -60,8 +60,8 @@ impl NodeLogs {
     /// file's name, such as `stdout`. Makes a connection of its own, and returns once the node has begun to answer.
     ///
     /// # Errors
-    /// Fails with [`LogError::Node`] if the node cannot be reached, is silent for longer than `patience`, or wants TLS;
-    /// [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or log or one that the user may not see;
+    /// Fails with [`LogError::Node`] if the node cannot be reached, breaks the connection, is silent for longer than `patience`, or wants
+    /// TLS; [`LogError::Refused`] for any HTTP status but 200, such as for an unknown container or log or one that the user may not see;
     /// [`LogError::Answer`] for an answer that is not HTTP, or ends in its head.
     pub async fn open(
         &self,

@@ -71,7 +71,7 @@ impl LogDecoder {
     ///
     /// # Errors
     /// Fails with a [`LogError`] for a file that is damaged, too large in some part, of another application or
-    /// compressed in an unsupported way. Events given out before are right; none comes after.
+    /// compressed in an unsupported way. Events given out before are right; the decoder is of no use any more.
     pub fn step(&mut self) -> Result<LogStep, LogError> {
         match &mut self.0 {
             Format::TFile(file) => file.step(),

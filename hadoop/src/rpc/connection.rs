@@ -274,8 +274,8 @@ impl Connection {
     }
 
     /// Ends the connection with `error`, because the stream has ended or something outside of this value went wrong.
-    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows. Does nothing if the
-    /// connection has ended already.
+    /// Every call that waits gets the error as its result, then [`Event::Closed`] follows; outgoing bytes that were not taken are dropped.
+    /// Does nothing if the connection has ended already.
     pub fn close(&mut self, error: ConnectionError) {
         if self.is_closed() {
             return;

@@ -298,8 +298,8 @@ impl Credentials {
         }
     }
 
-    /// Writes a token storage file in the older format, whole or not at all, in place of an existing one. Only the
-    /// file's owner may read it (mode 0600). Blocks on the file system.
+    /// Writes a token storage file in the older format, whole or not at all, in place of an existing one, by way of a file beside it
+    /// (`NAME.PID.tmp`). Only the file's owner may read it (mode 0600). Blocks on the file system.
     ///
     /// # Errors
     /// Fails with [`TokenError::File`] if the file cannot be written; an existing one then stays.

@@ -101,7 +101,7 @@ pub enum YarnError {
 }
 
 impl YarnError {
-    /// Returns true if a server threw an exception of this class, for the call or for a container in it. `class` is the
+    /// Returns true if a server threw an exception of this class, for the call, its connection, or a container in it. `class` is the
     /// Java class, with or without its package and outer class.
     #[must_use]
     pub fn is_remote(&self, class: &str) -> bool {

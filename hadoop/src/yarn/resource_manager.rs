@@ -25,7 +25,7 @@ pub struct ResourceManager {
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for a property that is no address, or if `yarn.resourcemanager.ha.enabled` is neither `true` nor `false`;
-/// [`ConfError::Expansion`] for a reference that cannot be expanded; [`ConfError::Missing`] for failover without ids, or a ResourceManager
+/// [`ConfError::Expansion`] for endless `${…}`; [`ConfError::Missing`] for failover without ids, or a ResourceManager
 /// without an address.
 pub fn resource_managers(
     conf: &Configuration,

@@ -42,8 +42,9 @@ pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
 
 /// Returns the addresses of YARN's web proxy: the one of `yarn.web-proxy.address`, else those of the ResourceManagers' pages, each of which
 /// is a proxy (`yarn.resourcemanager.webapp.address` or `….webapp.https.address`, else the host of `yarn.resourcemanager.hostname` with
-/// port 8088 or 8090; with failover those of each id); none if the configuration has none of these. Hadoop's filter, which lets only the
-/// proxy open an ApplicationMaster's pages, finds them in the same way. Looks no host up.
+/// port 8088 or 8090; with failover those of each id); none if the configuration has none of these. Addresses that stand for all interfaces
+/// (`0.0.0.0`, `::`) name no host here. Hadoop's filter, which lets only the proxy open an ApplicationMaster's pages, finds them in the
+/// same way. Looks no host up.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for a property that is no address, [`ConfError::Expansion`] for endless `${…}`.

@@ -46,7 +46,8 @@ impl Connection {
     }
 
     /// Goes on with authentication after a step that [`take`](Self::take) or this method returned, and with the bytes
-    /// that came with it. Returns the next step to run, if there is one. Does nothing if the connection has ended
+    /// that came with it. Returns the next step to run, if there is one. If the step has failed, the connection
+    /// closes, or asks for another stream ([`Event::Refused`](crate::rpc::Event::Refused)). Does nothing if the connection has ended
     /// meanwhile.
     #[must_use]
     pub fn resume(&mut self, answered: Answered, now: Time) -> Option<Ask> {

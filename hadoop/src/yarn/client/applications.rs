@@ -103,8 +103,8 @@ impl YarnClient {
         Ok(response.applications)
     }
 
-    /// Returns a watch that gives a report of an application for each change of its state, attempt or diagnostics. Asks
-    /// nothing until [`Watch::next`] is called.
+    /// Returns a watch that gives a report of an application for each change of its state, attempt or diagnostics that its
+    /// questions find. Asks nothing until [`Watch::next`] is called.
     #[must_use]
     pub fn watch(&self, id: ApplicationId) -> Watch {
         Watch { client: self.clone(), id, last: None, since: Instant::now() }

@@ -21,11 +21,12 @@ impl YarnClient {
         Ok(response.application_attempts)
     }
 
-    /// Returns the reports of an attempt's containers; of a running attempt only of those that have not ended.
+    /// Returns the reports of those containers of an attempt that have not ended: ResourceManagers list no others, so none once the
+    /// application has ended.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example
-    /// because the user may not do this.
+    /// because the user may not do this or there is no such attempt.
     pub async fn containers(
         &self,
         id: ApplicationAttemptId,

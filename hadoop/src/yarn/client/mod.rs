@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A client of a cluster's ResourceManager, by which users submit, watch and end applications, look at queues and nodes, and get delegation
-/// tokens. Each call goes to the active ResourceManager and is tried again as the configuration says, for 15 minutes by default. The client
-/// has the login's tokens of the time when it was made; it keeps nothing of what it asked. Clones share connections.
+/// tokens. Each call goes to the active ResourceManager and is tried again as the configuration says ([`retry_policy`]), by default until
+/// the pauses between its tries come to about 15 minutes. The client has the login's tokens of the time when it was made; it keeps nothing
+/// of what it asked. Clones share connections.
 ///
 /// ```no_run
 /// use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};

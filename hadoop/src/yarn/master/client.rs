@@ -108,7 +108,7 @@ impl AmRmEvents {
 /// An ApplicationMaster's client of the ResourceManager: registers it, asks for containers, and sends heartbeats from a
 /// task of its own until the last clone is dropped, [`finish`](AmRmClient::finish) is called, the events end (see
 /// [`AmRmEvents::next`]), or an event comes after the [`AmRmEvents`] was dropped. Without heartbeats the ResourceManager
-/// starts another attempt.
+/// takes the attempt for dead, and starts another one if the application may have one.
 #[derive(Debug, Clone)]
 pub struct AmRmClient {
     shared: Arc<Shared>,
@@ -181,7 +181,8 @@ impl AmRmClient {
     }
 
     /// Asks for containers with the next heartbeat, which it brings forward. They come as [`MasterEvent::Allocated`]
-    /// with the returned id; a request that can never be met comes back as [`MasterEvent::Refused`].
+    /// with the returned id. A request that the ResourceManager refuses, because it can never be met, comes back as
+    /// [`MasterEvent::Refused`]; one for which there is no room just waits.
     ///
     /// # Errors
     /// Fails with [`Refused`] if 10,000 requests are open, or for more than `i32::MAX` containers; nothing is asked for
@@ -252,10 +253,10 @@ impl AmRmClient {
         self.master().maximum().clone()
     }
 
-    /// Stops the heartbeats, unregisters the application and waits until the ResourceManager says that this is done. YARN then ends the
-    /// application with this result and stops its containers. The whole wait has no bound, each call has that of
-    /// `yarn.resourcemanager.connect.max-wait.ms`; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped then
-    /// all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
+    /// Stops the heartbeats (one that is under way is waited for), unregisters the application and waits until the ResourceManager says
+    /// that this is done. YARN then ends the application with this result and stops its containers. The whole wait has no bound, and each
+    /// call is tried as often as [`retry_policy`] says; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped
+    /// then all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The

@@ -171,8 +171,8 @@ impl Master {
         self.nodes
     }
 
-    /// Returns true if the next allocation should be sent soon: there is something to tell, the last one has no answer,
-    /// or containers are wanted.
+    /// Returns true if the next allocation should be sent soon: there is something to tell (other than progress), the last one has no
+    /// answer, or containers are wanted.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let wants = self.requests.values().any(|open| open.unsaid || open.ask.count > 0);
