@@ -122,8 +122,7 @@ pub struct UpdateTaskStates {
 
 /// TaskExecutor → JobMaster: a slot is lost although its TaskExecutor lives: its program host (the process that runs
 /// the job's tasks) died or could not be started. The JobMaster fails the tasks in the slot and asks for another one. The TaskExecutor
-/// repeats the call until it is answered. A repetition about a slot that was accepted changes nothing; if the slot was
-/// never offered, it fails the regions that wait for slots by then once more. Refused with
+/// repeats the call until it is answered. A repetition changes nothing. Refused with
 /// [`JobMasterError::NotRegistered`] if the TaskExecutor is not registered here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {

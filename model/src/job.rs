@@ -79,8 +79,8 @@ pub struct JobDetails {
     /// Time at which the Dispatcher that runs or ran the job accepted it, or recovered it from its predecessor, in Unix milliseconds on the
     /// JobManager's clock.
     pub start_ms: u64,
-    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts, and for a suspended job. Set as soon as the
-    /// JobMaster ends the job, also while `status` is still the state before, because the end is not recorded.
+    /// Time at which the job ended for good, in Unix milliseconds; `None` while it lasts or its end is not recorded, and for a
+    /// suspended job.
     pub end_ms: Option<u64>,
     /// Time at which the details were made, in Unix milliseconds.
     pub now_ms: u64,

@@ -281,8 +281,7 @@ pub struct ProgramArgs {
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
     /// The program, a binary with `#[flott::main]`, and its arguments: everything after the program is an argument of
-    /// its own, except a -- directly after it [default of the arguments: pipeline.program-args, except in info and with
-    /// yarn-per-job]
+    /// its own, except a -- directly after it [default of the arguments: pipeline.program-args]
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -294,8 +293,8 @@ impl ProgramArgs {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
     /// Returns the program's arguments: all words after the program, without a `--` directly after it, which separates
-    /// arguments in other tools. Empty if there are none: a submission then takes those of
-    /// `pipeline.program-args`, `flott info` and the target `yarn-per-job` take none.
+    /// arguments in other tools. Empty if there are none: the commands then take those of
+    /// `pipeline.program-args`.
     pub fn args(&self) -> &[String] {
         match self.words.get(1..).unwrap_or_default() {
             [first, rest @ ..] if first == "--" => rest,

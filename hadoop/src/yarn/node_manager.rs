@@ -67,12 +67,11 @@ impl NmClient {
         Ok(proxy.call(method, request, self.options).await?)
     }
 
-    /// Has the container's node start it; `token` is the node's NMToken. Success means that the node has begun to prepare the container:
-    /// its sub-state (`ContainerStatus`) says when it runs.
+    /// Has the container's node start it; `token` is the node's NMToken. Success means that the node has begun to prepare the container,
+    /// perhaps at an earlier call whose answer was lost: its sub-state (`ContainerStatus`) says when it runs.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token, or that the container runs
-    /// already (also if an earlier try of this call started it and its answer was lost); `YarnError::Call` if the node does not answer
+    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call` if the node does not answer
     /// after all tries (the container may have been started then), or for its exception; `YarnError::Incomplete` for a container without a
     /// node, or whose node has no valid port.
     pub async fn start(
