@@ -56,6 +56,8 @@ pub struct SourceHead<R: SourceReader> {
     read_to_end: bool,
     /// The checkpoint with which the source stops before the end of its data: nothing is read any more.
     stops_with: Option<u64>,
+    /// True once the tasks behind this one are told, or about to be told, that nothing follows that checkpoint.
+    stopped: bool,
     ended: bool,
     /// True once the reader was closed.
     closed: bool,
@@ -99,6 +101,7 @@ impl<R: SourceReader> SourceHead<R> {
             triggered: 0,
             read_to_end: false,
             stops_with: None,
+            stopped: false,
             ended: false,
             closed: false,
             ask_every: None,
@@ -406,7 +409,8 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.call(|reader, _| reader.notify_checkpoint_complete(checkpoint))?;
-        if self.stops_with == Some(checkpoint) {
+        // The notification may come twice, and a second end would count as that of another channel.
+        if self.stops_with == Some(checkpoint) && !std::mem::replace(&mut self.stopped, true) {
             // The operators are stopped; it only tells the tasks behind this one that nothing follows.
             self.events.push_back(StreamEvent::EndOfInput);
         }

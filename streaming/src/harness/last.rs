@@ -61,8 +61,11 @@ impl FinalCheckpoint {
             Some(number) if !self.notified && world.acknowledgements(number) == tasks.len() => {
                 self.notified = true;
                 for running in tasks {
-                    let told = running.task.deliver(Mail::NotifyComplete(number));
-                    told.map_err(|error| failed(running, error))?;
+                    // A host repeats it if the answer is lost.
+                    for _ in 0..2 {
+                        let told = running.task.deliver(Mail::NotifyComplete(number));
+                        told.map_err(|error| failed(running, error))?;
+                    }
                     running.woken.set();
                 }
                 Ok(true)
