@@ -17,9 +17,9 @@ pub(crate) const AHEAD: usize = 16;
 
 /// Records in their order, each with an event time or without.
 ///
-/// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
-/// no time. A batch of a stream without times so has an empty column that nothing is ever written to. A batch has no bound of its own;
-/// outputs hand batches on at 1,024 records or 256 KiB. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
+/// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have no time. A batch of
+/// a stream without times so has an empty column that nothing is ever written to. A batch has no bound of its own; outputs hand batches on
+/// at 1,024 records or 256 KiB at the latest. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
 ///
 /// ```
 /// use streaming::batch::{Batch, NO_TIME, OwnedParts};

@@ -74,7 +74,7 @@ impl EventReply {
 /// requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
 ///
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
-/// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
+/// created and started anew from the same checkpoint. So it serves one attempt of each subtask, but for late events of earlier ones.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the checkpoint
     /// that the job continues from, `None` if there is none.

@@ -21,9 +21,8 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
-/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job. In
-/// the state of a sink's writer or committer, and where a function of the program returns it, any of them counts as an error of user code
-/// instead.
+/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
+/// Where a function of the program returns one, it counts as an error of user code instead, but not that of a sink's writer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
