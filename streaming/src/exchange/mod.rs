@@ -82,8 +82,8 @@ pub struct ExchangeOptions {
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
     pub connect_timeout: Duration,
-    /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
-    /// `DataRequestRefused`; a part of a millisecond counts as a whole one. Zero: for ever. Default 300 s.
+    /// Maximum time for which a consumer of this process waits for producers in another one that are not deployed yet; then its task fails
+    /// with `DataRequestRefused`; a part of a millisecond counts as a whole one. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
     /// Bound in time on what waits for a consumer: its channels hold no more records than it takes within this time at its measured rate,
     /// but at least one element each; beyond it producers wait (Flink's buffer debloating). `None`: no such bound. Default 1 s.

@@ -59,8 +59,8 @@ pub trait SinkWriter<T>: Send + 'static {
     /// Opens the writer. Called once, before every other method.
     ///
     /// # Errors
-    /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged; any other error becomes an error of
-    /// user code.
+    /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged, a
+    /// [`StateError`](crate::state::StateError) as what it is; any other error becomes an error of user code.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
