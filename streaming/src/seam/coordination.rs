@@ -21,9 +21,9 @@ pub struct CoordinatorContext {
     pub on_failure: OnFailure,
 }
 
-/// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
-/// says; where none is configured, the job fails. A report of a coordinator that was created anew meanwhile is ignored. The default
-/// callback ignores all failures.
+/// A callback that takes the cause of a coordinator's failure outside a call. The tasks that are connected with its operator then restart,
+/// the coordinator with them, or the job fails, as the restart strategy says; where none is configured, the job fails. A report of a
+/// coordinator that was created anew meanwhile is ignored. The default callback ignores all failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
@@ -113,8 +113,7 @@ pub trait Coordinator: Send {
     /// by default.
     ///
     /// # Errors
-    /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says; where none
-    /// is configured, the job fails.
+    /// Returns the reason why the coordinator cannot go on, which is treated as that of [`OnFailure::report`].
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
@@ -129,6 +128,6 @@ pub trait Coordinator: Send {
     ///
     /// # Errors
     /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or
-    /// fails with the reason, as its restart strategy says; where none is configured, it fails.
+    /// fails with the reason, as its restart strategy says; where none is configured, it fails. If it was to be cancelled meanwhile, it is.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

@@ -384,8 +384,8 @@ pub trait Subtask: Send {
     /// # Errors
     /// Fails as [`Subtask::step`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases the resources of a cancelled or failed task; sinks delete their hidden files that no checkpoint can hold. Called instead
-    /// of [`Subtask::close`], or after it failed.
+    /// Releases the resources of a cancelled or failed task; sinks delete their hidden local files that no checkpoint can hold. Called
+    /// instead of [`Subtask::close`], or after it failed.
     fn dispose(&mut self);
     /// Returns the subtask's counters.
     fn counters(&self) -> Arc<TaskCounters>;
