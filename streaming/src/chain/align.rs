@@ -63,8 +63,7 @@ pub struct Alignment {
 
 impl Alignment {
     /// Creates the state of `channels` channels, all active and without a watermark. `barriers_after_end` is true if every channel
-    /// delivers barriers until the final checkpoint of the job, also after its end; if false, a channel that has ended holds back no
-    /// barrier.
+    /// delivers barriers until the final checkpoint, also after its end; if false, a channel that has ended holds back no barrier.
     pub fn new(channels: usize, barriers_after_end: bool) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,

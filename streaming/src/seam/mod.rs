@@ -59,7 +59,7 @@ pub enum StreamEvent {
     Idle(bool),
     /// A checkpoint barrier.
     Barrier(Barrier),
-    /// The end of the channel's data: no record follows, at most barriers up to that of the job's final checkpoint.
+    /// The end of the channel's data: no record follows, at most barriers up to that of the final checkpoint.
     EndOfInput,
 }
 
@@ -353,7 +353,7 @@ pub struct SubtaskContext {
     pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
-    /// True if the task waits, after the end of its data, for the job's final checkpoint; if false, it finishes at once.
+    /// True if the task waits, after the end of its data, for a final checkpoint; if false, it finishes at once.
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
