@@ -200,8 +200,8 @@ impl<T> Batch<T> {
     /// Moves records from the front of `from` through `map` to the end of this batch, in their order; each keeps its event time.
     ///
     /// `next` is called before each part and returns the maximum number of records in the part. At its 0 the loop ends, and the records
-    /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the records of
-    /// the part at work are leaked; none is dropped twice.
+    /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the other records
+    /// of the part at work are leaked, none is dropped twice, and the event times in `from` no longer fit its records.
     #[inline]
     pub fn extend_mapped<In>(
         &mut self,

@@ -124,7 +124,7 @@ impl Harness {
         self
     }
     /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks, at least 1; 4 by default.
-    /// A producer waits while its channel is full; with 0 the run gets [`HarnessError::Stuck`], or never ends if a source has an enumerator.
+    /// A producer waits while its channel is full; with 0 a run gets [`HarnessError::Stuck`], or never ends if a source has an enumerator.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self

@@ -48,8 +48,8 @@ type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.
 ///
-/// With periodic checkpoints a client sees a chunk of an unbounded job once a checkpoint is complete whose barrier came after
-/// the chunk's lines: what a failure makes the job emit again was not seen before.
+/// With periodic checkpoints a client sees the chunks of an unbounded job in the order in which they came, each once a checkpoint is
+/// complete whose barrier came after its lines: what a failure makes the job emit again was not seen before.
 #[derive(Debug)]
 pub struct CollectCoordinator {
     bounded: bool,
