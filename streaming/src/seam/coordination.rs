@@ -128,6 +128,7 @@ pub trait Coordinator: Send {
     ///
     /// # Errors
     /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or
-    /// fails with the reason, as its restart strategy says; where none is configured, it fails. If it was to be cancelled meanwhile, it is.
+    /// fails with the reason, as its restart strategy says; where none is configured, it fails. If the user has asked meanwhile to cancel
+    /// the job, it is cancelled.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

@@ -155,7 +155,7 @@ pub trait Sink<T>: Send + 'static {
     ///
     /// # Errors
     /// The task fails with the returned error: a [`TaskError`](crate::TaskError) is reported unchanged, a
-    /// [`StateError`](crate::state::StateError) as what it is, and any other becomes an error of user code.
+    /// [`StateError`](crate::state::StateError) as one of codec, I/O or deployment, and any other becomes an error of user code.
     fn create_writer(&self, context: &OperatorContext) -> Result<Self::Writer, BoxError>;
     /// Creates the committer of one subtask, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///

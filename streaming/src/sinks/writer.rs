@@ -60,7 +60,7 @@ pub trait SinkWriter<T>: Send + 'static {
     ///
     /// # Errors
     /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged, a
-    /// [`StateError`](crate::state::StateError) as what it is; any other error becomes an error of user code.
+    /// [`StateError`](crate::state::StateError) as one of codec, I/O or deployment; any other error becomes an error of user code.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
