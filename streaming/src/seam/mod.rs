@@ -312,7 +312,7 @@ pub struct TaskCounters {
     /// Bytes of memory that the tables and timers of the task's state take; updated at the start and when the task sends partly filled
     /// batches (at least every 100 ms by default). The memory limit reads them.
     pub state_bytes: AtomicU64,
-    /// Metrics that the program's functions registered.
+    /// Metrics that the program's functions registered, and those of the runtime for its operators, such as `stateBytes`.
     pub functions: FunctionMetrics,
 }
 
