@@ -187,7 +187,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
     /// Returns true if the state is larger than the processor's caches, so that the caller should call [`StateBackend::fetch_ahead`] for
-    /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]. False by default.
+    /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]; the backend may prepare for that
+    /// then, and allocate memory for the snapshots of large state. False by default.
     fn reads_ahead(&mut self) -> bool {
         false
     }
