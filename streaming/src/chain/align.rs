@@ -90,10 +90,10 @@ impl Alignment {
     }
 
     /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for precedes the end of
-    /// input, and a watermark precedes the idleness that let it pass. Ignores events of a channel that does not exist or has ended, but not
-    /// the barriers after an end if channels deliver them. The barrier of a newer checkpoint ends the wait for an older one; barriers older
-    /// than the one that is waited for, or of checkpoints up to the last one that passed or was given up, are ignored, and so are
-    /// watermarks of idle channels.
+    /// input, and a watermark precedes the idleness that let it pass. Events of a channel that does not exist are ignored. Of a channel
+    /// that has ended only barriers count, and these only if `barriers_after_end` is true. The barrier of a newer checkpoint ends the wait
+    /// for an older one; barriers older than the one that is waited for, or of checkpoints up to the last one that passed or was given up,
+    /// are ignored, and so are watermarks of idle channels.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {
