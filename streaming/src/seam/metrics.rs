@@ -20,8 +20,9 @@ const NAME_MAX: usize = 128;
 const OPERATOR_MAX: usize = 80;
 
 /// The metrics that the program's functions, and the runtime for its operators (`stateBytes`, `numLateRecordsDropped`), have registered in
-/// one task: numbers by `OPERATOR.NAME`, where the operator's name is without control characters and cut to 80 characters. There are at
-/// most 256; registering another one fails. The host reports all of them to the JobMaster with each state of the task, and once a second if
+/// one task: numbers by `OPERATOR.NAME`. The operator's name is there without control characters and cut to 80 characters; the metric's own
+/// name is whole, and registering one that is empty, longer than 128 characters or with control characters fails. There are at most 256
+/// metrics; registering another one fails. The host reports all of them to the JobMaster with each state of the task, and once a second if
 /// one has changed. Not kept in checkpoints.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
