@@ -201,7 +201,8 @@ impl<T> Batch<T> {
     ///
     /// `next` is called before each part and returns the maximum number of records in the part. At its 0 the loop ends, and the records
     /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the other records
-    /// of the part at work are leaked, none is dropped twice, and the event times in `from` no longer fit its records.
+    /// of the part at work are leaked, none is dropped twice, the records of earlier parts are in this batch without their event times, and
+    /// the event times in `from` no longer fit its records.
     #[inline]
     pub fn extend_mapped<In>(
         &mut self,

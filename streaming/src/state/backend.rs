@@ -262,9 +262,10 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError>;
 
     /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its caller
-    /// then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns false and does
-    /// nothing, as by default, if the backend cannot: the caller then writes the snapshot at once. The first chunk begins with the bytes
-    /// `first`, the others with `head`, so that every chunk is a snapshot of its own; the entries follow.
+    /// then calls [`StateBackend::write_snapshot`] until the snapshot is complete, or drops it by [`StateBackend::abort_snapshot`], before
+    /// the next one begins. Returns false and does nothing, as by default, if the backend cannot: the caller then writes the snapshot at
+    /// once. The first chunk begins with the bytes `first`, the others with `head`, so that every chunk is a snapshot of its own; the
+    /// entries follow.
     fn begin_snapshot(&mut self, _first: &[u8], _head: &[u8]) -> bool {
         false
     }
