@@ -17,9 +17,9 @@ pub(crate) const AHEAD: usize = 16;
 
 /// Records in their order, each with an event time or without.
 ///
-/// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
-/// no time. A batch of a stream without times so has an empty column that nothing is ever written to. A batch has no bound of its own;
-/// outputs hand batches on at 1,024 records or 256 KiB. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
+/// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have no time. A batch of
+/// a stream without times so has an empty column that nothing is ever written to. A batch has no bound of its own; outputs hand batches on
+/// at 1,024 records or 256 KiB at the latest. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
 ///
 /// ```
 /// use streaming::batch::{Batch, NO_TIME, OwnedParts};
@@ -200,8 +200,9 @@ impl<T> Batch<T> {
     /// Moves records from the front of `from` through `map` to the end of this batch, in their order; each keeps its event time.
     ///
     /// `next` is called before each part and returns the maximum number of records in the part. At its 0 the loop ends, and the records
-    /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the records of
-    /// the part at work are leaked; none is dropped twice.
+    /// that `map` was not called for stay in `from`: answers of 16 and then 0 move at most 16 records. If `map` panics, the other records
+    /// of the part at work are leaked, none is dropped twice, the records of earlier parts are in this batch without their event times, and
+    /// the event times in `from` no longer fit its records.
     #[inline]
     pub fn extend_mapped<In>(
         &mut self,

@@ -63,8 +63,7 @@ pub struct Alignment {
 
 impl Alignment {
     /// Creates the state of `channels` channels, all active and without a watermark. `barriers_after_end` is true if every channel
-    /// delivers barriers until the final checkpoint of the job, also after its end; if false, a channel that has ended holds back no
-    /// barrier.
+    /// delivers barriers until the final checkpoint, also after its end; if false, a channel that has ended holds back no barrier.
     pub fn new(channels: usize, barriers_after_end: bool) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,
@@ -91,9 +90,10 @@ impl Alignment {
     }
 
     /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for precedes the end of
-    /// input, and a watermark precedes the idleness that let it pass. Ignores events of a channel that does not exist or has ended, but not
-    /// the barriers after an end if channels deliver them. The barrier of a newer checkpoint ends the wait for an older one; barriers of
-    /// checkpoints up to the last one that passed or was given up are ignored, and so are watermarks of idle channels.
+    /// input, and a watermark precedes the idleness that let it pass. Events of a channel that does not exist are ignored. Of a channel
+    /// that has ended only barriers count, and these only if `barriers_after_end` is true. The barrier of a newer checkpoint ends the wait
+    /// for an older one; barriers older than the one that is waited for, or of checkpoints up to the last one that passed or was given up,
+    /// are ignored, and so are watermarks of idle channels.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {

@@ -93,8 +93,9 @@ fn smallest(asked: &[Option<usize>]) -> usize {
 }
 
 impl<T: Record> EdgeWriter<T> {
-    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several, and stops between
-    /// two records when `interrupt` is raised. The writer counts the records that it takes and the newest watermark in `counters`.
+    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several; one that calls a
+    /// function of the program stops between two records when `interrupt` is raised. The writer counts the records that it takes and the
+    /// newest watermark in `counters`.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,

@@ -50,7 +50,8 @@ pub struct HashByKey<S> {
 
 impl<S> HashByKey<S> {
     /// Creates the partitioner for `channels` subtasks of an operator with `max_parallelism` key groups, those of the consuming operator.
-    /// `selector` returns a record's key, and is called once for each record; it must return the same key for a record each time.
+    /// `selector` returns a record's key, and is called once for each record, as it is again by the consumer: it must return the same key
+    /// for a record each time. With more subtasks than key groups some subtasks get no records.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)

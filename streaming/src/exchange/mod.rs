@@ -74,15 +74,16 @@ use wire::{Frame, Request};
 /// it, and how long a consumer tries to reach its producers.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
-    /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. When it is used up,
-    /// producers wait. So that no task waits for ever, it may be exceeded by one element per input, paused channel and channel to another
-    /// process, by 1 KiB per channel from another process, and by the batches that producers have not sent yet.
+    /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. Producers wait once
+    /// what waits for their consumer's input would exceed what is left free. So that no task waits for ever, the budget may be exceeded by
+    /// one element per input, paused channel and channel to another process, by 1 KiB per channel from another process, and by the batches
+    /// that producers have not sent yet.
     pub network_memory: u64,
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.
     pub connect_timeout: Duration,
-    /// Maximum time for which a remote consumer waits for producers that are not deployed yet; then its task fails with
-    /// `DataRequestRefused`; a part of a millisecond counts as a whole one. Zero: for ever. Default 300 s.
+    /// Maximum time for which a consumer of this process waits for producers in another one that are not deployed yet; then its task fails
+    /// with `DataRequestRefused`; a part of a millisecond counts as a whole one. Zero: for ever. Default 300 s.
     pub producer_timeout: Duration,
     /// Bound in time on what waits for a consumer: its channels hold no more records than it takes within this time at its measured rate,
     /// but at least one element each; beyond it producers wait (Flink's buffer debloating). `None`: no such bound. Default 1 s.
@@ -248,7 +249,8 @@ impl Exchange {
 
     /// Opens the producing end of an edge, with one channel per consuming subtask, or one on a forward edge. A channel's consumer is looked
     /// up when the first element is sent. Fails the task with `Superseded` if a later attempt of its subtask has opened the edge here or,
-    /// at that look-up, is expected by a consumer; `DataConnectionLost` if a consumer's connection ends; `CodecError` for a wrong batch.
+    /// at that look-up, is expected by a consumer; `DataConnectionLost` if a consumer's connection ends; `CodecError` for a batch that
+    /// cannot be encoded.
     pub fn open_output(&self, task: &Arc<TaskControl>, output: OutputEdge) -> Box<dyn OutputPort> {
         let me = task.attempt();
         let hub = self.shared.hub(me.graph, output.edge);

@@ -55,8 +55,8 @@ pub enum HarnessError {
 /// The results of a run of a job in the test harness ([`Harness::run`]): collected lines, numbers of steps, records and acknowledgements.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The lines that each collect sink has received, without line ends: one list per sink, in the order of the graph's nodes. The
-    /// list of a bounded job that was cancelled is empty.
+    /// The lines of each collect sink in the last attempt, without line ends: one list per sink, in the order of the graph's nodes. The
+    /// lists are empty if the job was cancelled and is bounded or has periodic checkpoints (`execution.checkpointing.interval`).
     pub collected: Vec<Vec<Vec<u8>>>,
     /// Number of steps (calls that let a task work) of all tasks together, in all attempts.
     pub steps: u64,
@@ -124,7 +124,7 @@ impl Harness {
         self
     }
     /// Sets the maximum number of elements (batches and control elements) in the channel between two subtasks, at least 1; 4 by default.
-    /// A producer waits while its channel is full; with 0 the run gets [`HarnessError::Stuck`].
+    /// A producer waits while its channel is full; with 0 a run gets [`HarnessError::Stuck`], or never ends if a source has an enumerator.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self

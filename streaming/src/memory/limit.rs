@@ -103,8 +103,8 @@ pub enum Verdict<K> {
         /// The memory at the moment when the limit was exceeded.
         over: OverLimit,
     },
-    /// The host must end at once: a task that was told to fail has not returned within a second, or the limit has been exceeded for a
-    /// second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
+    /// The host must end at once: a task that was told to fail has not returned within a second and the limit is still exceeded, or the
+    /// limit has been exceeded for a second by what no task holds, or is exceeded by an eighth (at least 32 MiB).
     End {
         /// The task that holds the most, less its share of the managed memory; `None` if no task holds any, or if after a second over the
         /// limit what is held outside of tasks alone exceeds it.
@@ -140,10 +140,10 @@ impl<K: Clone + PartialEq> MemoryLimit<K> {
     /// Decides what follows from the memory `usage` at `now`, a monotonic time that must not go back.
     ///
     /// Over the limit, the task that holds the most, less its share of the managed memory, fails: at once, or after 250 ms if tasks have
-    /// state. While that task, or another that was told to stop, is on its way out, no further task fails, because what it holds will be
-    /// free soon. The host ends if the failed task does not return from its code within a second, if the limit is exceeded for a second
-    /// and so much is held outside of tasks that no task's failure would help, or at once if the limit is exceeded by an eighth (at least
-    /// 32 MiB).
+    /// state. While that task, or another that was told to stop or has returned, is on its way out, no further task fails, because what it
+    /// holds will be free soon. The host ends if the limit is still exceeded and the failed task has not returned from its code within a
+    /// second, if the limit is exceeded for a second and so much is held outside of tasks that no task's failure would help, or at once if
+    /// the limit is exceeded by an eighth (at least 32 MiB).
     pub fn look(&mut self, now: Duration, usage: &MemoryUsage<K>) -> Verdict<K> {
         if let Some((failing, _)) = &self.failing
             && !usage.tasks.iter().any(|task| task.key == *failing)

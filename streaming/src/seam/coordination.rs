@@ -21,9 +21,9 @@ pub struct CoordinatorContext {
     pub on_failure: OnFailure,
 }
 
-/// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart strategy
-/// says; where none is configured, the job fails. A report of a coordinator that was created anew meanwhile is ignored. The default
-/// callback ignores all failures.
+/// A callback that takes the cause of a coordinator's failure outside a call. The tasks that are connected with its operator then restart,
+/// the coordinator with them, or the job fails, as the restart strategy says; where none is configured, the job fails. A report of a
+/// coordinator that was created anew meanwhile is ignored. The default callback ignores all failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
@@ -74,7 +74,7 @@ impl EventReply {
 /// requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
 ///
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
-/// created and started anew from the same checkpoint. A coordinator so never outlives the attempts that it serves.
+/// created and started anew from the same checkpoint. So it serves one attempt of each subtask, but for late events of earlier ones.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the checkpoint
     /// that the job continues from, `None` if there is none.
@@ -113,8 +113,7 @@ pub trait Coordinator: Send {
     /// by default.
     ///
     /// # Errors
-    /// Returns the reason why the coordinator cannot go on; the job is restarted or fails with it, as its restart strategy says; where none
-    /// is configured, the job fails.
+    /// Returns the reason why the coordinator cannot go on, which is treated as that of [`OnFailure::report`].
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
@@ -129,6 +128,7 @@ pub trait Coordinator: Send {
     ///
     /// # Errors
     /// Returns the reason why the work could not be completed. If `finished` is true, the job is not FINISHED then: it is restarted or
-    /// fails with the reason, as its restart strategy says; where none is configured, it fails.
+    /// fails with the reason, as its restart strategy says; where none is configured, it fails. If the user has asked meanwhile to cancel
+    /// the job, it is cancelled.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

@@ -19,9 +19,11 @@ const NAME_MAX: usize = 128;
 /// Characters of the operator's name that precede it; as many as in Flink.
 const OPERATOR_MAX: usize = 80;
 
-/// The metrics that the program's functions have registered in one task: numbers by `OPERATOR.NAME`, where the operator's name is without
-/// control characters and cut to 80 characters. There are at most 256; registering another one fails. The host reports all of them to the
-/// JobMaster with each state of the task, and once a second if one has changed. Not kept in checkpoints.
+/// The metrics that the program's functions, and the runtime for its operators (`stateBytes`, `numLateRecordsDropped`), have registered in
+/// one task: numbers by `OPERATOR.NAME`. The operator's name is there without control characters and cut to 80 characters; the metric's own
+/// name is whole, and registering one that is empty, longer than 128 characters or with control characters fails. There are at most 256
+/// metrics; registering another one fails. The host reports all of them to the JobMaster with each state of the task, and once a second if
+/// one has changed. Not kept in checkpoints.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 
@@ -49,8 +51,8 @@ impl FunctionMetrics {
         Ok(metrics.entry(full).or_default().clone())
     }
 
-    /// Returns the current values of all metrics, by `OPERATOR.NAME`; empty if no function has registered one. They are read one after
-    /// the other while functions may change them.
+    /// Returns the current values of all metrics, by `OPERATOR.NAME`; empty if none is registered. They are read one after the other while
+    /// functions may change them.
     pub fn values(&self) -> TaskMetrics {
         let metrics = lock(&self.0);
         metrics.iter().map(|(name, n)| (name.clone(), n.load(Ordering::Relaxed))).collect()

@@ -41,8 +41,8 @@ pub struct Barrier {
     pub checkpoint: u64,
     /// Time at which the checkpoint was triggered, by the JobManager's clock, in milliseconds since 1970.
     pub triggered_ms: u64,
-    /// True if the task ends after this checkpoint: it is the job's final one, or the savepoint of a stop. After such a barrier no
-    /// channel delivers anything but, once the checkpoint is complete, its end.
+    /// True if the task ends once this checkpoint is complete: its sources have no more data, or the job is stopped with a savepoint. After
+    /// such a barrier no record follows, only the end of the channel if that has not come, and another barrier if the checkpoint fails.
     pub last: bool,
     /// True for a savepoint: what it refers to, such as a sink's prepared output, must stay usable after the end of the job.
     pub savepoint: bool,
@@ -59,7 +59,7 @@ pub enum StreamEvent {
     Idle(bool),
     /// A checkpoint barrier.
     Barrier(Barrier),
-    /// The end of the channel's data: no record follows, at most barriers up to that of the job's final checkpoint.
+    /// The end of the channel's data: no record follows, at most barriers up to that of the final checkpoint.
     EndOfInput,
 }
 
@@ -306,11 +306,13 @@ pub struct TaskCounters {
     pub bytes_out: AtomicU64,
     /// The newest watermark handed to an output, in milliseconds since 1970, as the bits of an `i64`; 0 before, or without an output.
     pub watermark_ms: AtomicU64,
-    /// True once all data was read and has left the task. The final checkpoint begins when all sources have reported this.
+    /// True once all data was read and has left the task. The final checkpoint of tasks that are connected begins when all their sources
+    /// have reported this.
     pub end_of_data: AtomicBool,
-    /// Bytes of memory that the tables and timers of the task's state take; updated a few times a second. The memory limit reads them.
+    /// Bytes of memory that the tables and timers of the task's state take; updated at the start and when the task sends partly filled
+    /// batches (at least every 100 ms by default). The memory limit reads them.
     pub state_bytes: AtomicU64,
-    /// Metrics that the program's functions registered.
+    /// Metrics that the program's functions registered, and those of the runtime for its operators, such as `stateBytes`.
     pub functions: FunctionMetrics,
 }
 
@@ -351,7 +353,7 @@ pub struct SubtaskContext {
     pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
-    /// True if the task waits, after the end of its data, for the job's final checkpoint; if false, it finishes at once.
+    /// True if the task waits, after the end of its data, for a final checkpoint; if false, it finishes at once.
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
@@ -382,8 +384,8 @@ pub trait Subtask: Send {
     /// # Errors
     /// Fails as [`Subtask::step`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases the resources of a cancelled or failed task; sinks delete their hidden files that no checkpoint can hold. Called instead
-    /// of [`Subtask::close`], or after it failed.
+    /// Releases the resources of a cancelled or failed task; sinks delete their hidden local files that no checkpoint can hold. Called
+    /// instead of [`Subtask::close`], or after it failed.
     fn dispose(&mut self);
     /// Returns the subtask's counters.
     fn counters(&self) -> Arc<TaskCounters>;

@@ -18,8 +18,8 @@ pub trait TaskUpcalls: Send + Sync {
     /// with `ticket`, within 120 s of the event's turn. A task's events arrive in order: each is sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
     /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice. Its
-    /// answer may come as late as the coordinator likes, but an error comes after 120 s at the latest; no other event waits for it. By
-    /// default the same as [`TaskUpcalls::operator_event`].
+    /// answer may come late, and no other event waits for it: after 60 s without an answer the event is sent again, and after 120 s the
+    /// reply is an error. By default the same as [`TaskUpcalls::operator_event`].
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         self.operator_event(operator, event, ticket);
     }

@@ -154,8 +154,8 @@ pub trait Sink<T>: Send + 'static {
     /// Creates the writer of one subtask, each time its task starts. Called on the task's thread, for one subtask of the process at a time.
     ///
     /// # Errors
-    /// The task fails with the returned error: a [`TaskError`](crate::TaskError) is reported unchanged, any other becomes an error of user
-    /// code.
+    /// The task fails with the returned error: a [`TaskError`](crate::TaskError) is reported unchanged, a
+    /// [`StateError`](crate::state::StateError) as one of codec, I/O or deployment, and any other becomes an error of user code.
     fn create_writer(&self, context: &OperatorContext) -> Result<Self::Writer, BoxError>;
     /// Creates the committer of one subtask, each time its task starts. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
@@ -255,7 +255,8 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
 /// request may be for something that is visible already, and must then succeed.
 #[derive(Debug, Clone)]
 pub struct CommitRequest<C> {
-    /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed.
+    /// The committable, or, for a [`GlobalCommitter`], all committables of the checkpoint that are not committed (with
+    /// [`GlobalCommitter::ONLY_AT_END`] those of all checkpoints).
     pub committable: C,
     /// Number of the checkpoint that the committable was prepared for; of the last one, if the request has committables of several.
     pub checkpoint: u64,

@@ -59,8 +59,8 @@ pub trait SinkWriter<T>: Send + 'static {
     /// Opens the writer. Called once, before every other method.
     ///
     /// # Errors
-    /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged; any other error becomes an error of
-    /// user code.
+    /// A returned error fails the task. A [`TaskError`](crate::TaskError) is reported unchanged, a
+    /// [`StateError`](crate::state::StateError) as one of codec, I/O or deployment; any other error becomes an error of user code.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
@@ -111,7 +111,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 /// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
 /// committer. Before each barrier come `flush`, `prepare_commit` and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
 /// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
-/// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has failed before its announcement was sent.
+/// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has
+/// failed before its announcement was sent.
 ///
 /// A writer of packets of three numbers. Numbers of a packet that is not full at a barrier are its state; files that no checkpoint
 /// holds are deleted by the attempt that takes over:
@@ -310,9 +311,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     }
     /// Takes back what [`CommittingSinkWriter::announce`] has left outside of the process, or is about to leave: its future may still be
     /// running. Called before [`SinkWriter::close`] if the task has failed before it has sent the announcement, for example because another
-    /// operator of its chain cannot be restored, or if the JobMaster has cancelled the task: it has cancelled the global committer's as well
-    /// then, so that the outcome of a check that is still under way does not count. Not called if the task itself has failed later, because
-    /// its announcement may still be checked.
+    /// operator of its chain cannot be restored, or if the JobMaster has cancelled the task: it has cancelled the global committer's as
+    /// well then, so that the outcome of a check that is still under way does not count. Not called if the task itself has failed later,
+    /// because its announcement may still be checked.
     fn withdraw(&mut self) {}
     /// Deletes what earlier attempts have left over, of each subtask for which [`OperatorContext::takes_over`] is true. Called
     /// once, when the first checkpoint after the start is complete. By then the committers have committed all that the restored

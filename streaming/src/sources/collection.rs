@@ -70,7 +70,8 @@ impl<T: Record> Source for CollectionSource<T> {
     }
 }
 
-/// The reader of a [`CollectionSource`] in one subtask, which emits the subtask's share of the values and ends.
+/// The reader of a [`CollectionSource`] in one subtask: emits the subtask's share of the values, after a restore what is left of the splits
+/// of the checkpoint, and ends.
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,

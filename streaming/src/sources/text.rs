@@ -49,12 +49,13 @@ use storage::{
 ///
 /// A line ends with `\n` or `\r\n`, which is not part of the record; the last line needs no line end. In folders, files and folders
 /// whose names begin with `.` or `_` are skipped. A relative path resolves against the working directory in embedded mode and fails the
-/// build elsewhere. Files must not change while the job reads them; only one that has become shorter is noticed, and fails the job
-/// without a restart. A line longer than 256 MiB fails the task. The job fails at its start if a path does not exist, is neither a file
-/// nor a folder, or has folders nested deeper than 64.
+/// build elsewhere. Files must not change while the job reads them: one that has become shorter, or a folder in its place, fails the job
+/// without a restart; one that is gone, and an object of S3 that is replaced while a split of it is read, fail the task, which may be
+/// restarted; other changes are not noticed. A line longer than 256 MiB fails the task. The job fails at its start if a path does not
+/// exist, cannot be listed, is neither a file nor a folder, or has folders nested deeper than 64.
 ///
-/// A local path must name the same files on the JobManager, which lists them, and on every TaskManager. Files of other systems are
-/// named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.
+/// A local path, or its `file://` URI, must name the same files on the JobManager, which lists them, and on every TaskManager. Files of
+/// other systems are named by their URIs, and read range by range: at most two blocks of 4 MiB of a split are in memory.
 /// - `hdfs://nameservice/path` needs the feature `hdfs` or `yarn`; Hadoop's configuration is read from `HADOOP_CONF_DIR`.
 /// - `s3://bucket/path` needs the feature `s3`. It names an object, or the folder of all objects whose names begin with `path/`; if
 ///   there are both, the folder is read. Characters are those of the object's name, without percent encoding. The options
@@ -184,9 +185,10 @@ enum Turn {
     Waiting,
 }
 
-/// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none. A file that cannot
-/// be opened or read, a line that is no record and a line longer than 256 MiB fail the task with `TaskError::Io`; a file that has become
-/// shorter or is no file any more, and a URI of a system for which no client can be made, fail the job with `TaskError::Input`.
+/// The reader of a [`FileSource`] in one subtask: reads one split after the other, and asks for more when it has none. A file that is gone
+/// or cannot be opened or read, a line that is no record and a line longer than 256 MiB fail the task with `TaskError::Io`, and the restart
+/// strategy decides what follows. A file that has become shorter, a path that names a folder or pipe now, and a URI of a system for which
+/// no client can be made fail the job with `TaskError::Input`.
 #[derive(Debug)]
 pub struct FileReader<T> {
     splits: VecDeque<FileSplit>,

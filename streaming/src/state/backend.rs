@@ -21,9 +21,8 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
-/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job. In
-/// the state of a sink's writer or committer, and where a function of the program returns it, any of them counts as an error of user code
-/// instead.
+/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
+/// Where a function of the program other than a sink's returns one, it counts as an error of user code instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
@@ -188,7 +187,8 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
     /// Returns true if the state is larger than the processor's caches, so that the caller should call [`StateBackend::fetch_ahead`] for
-    /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]. False by default.
+    /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]; the backend may prepare for that
+    /// then, and allocate memory for the snapshots of large state. False by default.
     fn reads_ahead(&mut self) -> bool {
         false
     }
@@ -262,9 +262,10 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError>;
 
     /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its caller
-    /// then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns false and does
-    /// nothing, as by default, if the backend cannot: the caller then writes the snapshot at once. The first chunk begins with the bytes
-    /// `first`, the others with `head`, so that every chunk is a snapshot of its own; the entries follow.
+    /// then calls [`StateBackend::write_snapshot`] until the snapshot is complete, or drops it by [`StateBackend::abort_snapshot`], before
+    /// the next one begins. Returns false and does nothing, as by default, if the backend cannot: the caller then writes the snapshot at
+    /// once. The first chunk begins with the bytes `first`, the others with `head`, so that every chunk is a snapshot of its own; the
+    /// entries follow.
     fn begin_snapshot(&mut self, _first: &[u8], _head: &[u8]) -> bool {
         false
     }

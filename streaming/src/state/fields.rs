@@ -182,7 +182,8 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
 pub trait Reduce: 'static {
     /// The type of the values, and of the merged value that is stored.
     type Value: FlottType;
-    /// Merges `next` into the stored value `kept`, in place. Called for every value but the first since the state was empty.
+    /// Merges `next` into the stored value `kept`, in place. Called for every value but the first since the state was empty, in the order
+    /// in which the values are added; two merged values are never merged with each other, so that it need not be associative.
     fn merge(kept: &mut Self::Value, next: Self::Value);
 }
 

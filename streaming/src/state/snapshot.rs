@@ -27,7 +27,7 @@ const IN_GROUPS: u8 = 2;
 pub(crate) const END: u8 = 0;
 
 /// Returns a full snapshot, in one piece, of the backend's state of all key groups that `groups` owns, group by group. `fields` are the
-/// fields that the backend's values have. For backends that cannot write a snapshot in slices; the backend is not changed.
+/// fields that the backend's values have. For backends that cannot write a snapshot in slices; the state is not changed.
 ///
 /// # Errors
 /// Fails with the backend's error if it cannot read its entries, with [`StateError::Codec`] if a value cannot be encoded.

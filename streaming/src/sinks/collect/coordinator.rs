@@ -37,19 +37,20 @@ struct Held {
 /// The coordinator's snapshot: the number of the first line, the newest chunk of each origin, and the chunks.
 type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 
-/// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them, 8 MiB in memory. Further chunks
-/// go to files in the folder for temporary files, which are deleted once they are read. If an unbounded job has 8 MiB that a client
-/// may see, chunks are refused until a client has read some, and the sink sends them again after 50 ms. If no client asks for anything
-/// for three quarters of the time that a checkpoint may take, and one waits behind them, the sink's task fails and says so, unless the job
-/// tolerates checkpoints that fail. Chunks that no client may see yet are taken, because the checkpoint for which they wait comes behind
-/// them: more than 64 MiB of them fail the sink's task, and so do more than 16 MiB of a bounded job with periodic checkpoints, whose
-/// final checkpoint contains all of them. The coordinator's snapshot fails if the stored lines have more than 16 MiB.
+/// The coordinator of a collecting sink: stores the chunks of all subtasks, 8 MiB in memory, those of an unbounded job until a client asks
+/// for later lines. Further chunks, of any job, go to files in the folder for temporary files; a file is deleted with its last chunk. If
+/// an unbounded job has 8 MiB that a client may see, chunks are refused until a client has read some, and the sink sends them again after
+/// 50 ms. If no client asks for anything for three quarters of the time that a checkpoint may take, and one waits behind them, the sink's
+/// task fails and says so, unless the job tolerates checkpoints that fail. Chunks that no client may see yet are taken, because the
+/// checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task, and so do more than 16 MiB of a bounded
+/// job with periodic checkpoints, whose final checkpoint contains all of them. The coordinator's snapshot fails if the stored lines have
+/// more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.
 ///
-/// With periodic checkpoints a client sees a chunk of an unbounded job once a checkpoint is complete whose barrier came after
-/// the chunk's lines: what a failure makes the job emit again was not seen before.
+/// With periodic checkpoints a client sees the chunks of an unbounded job in the order in which they came, each once a checkpoint is
+/// complete whose barrier came after its lines: what a failure makes the job emit again was not seen before.
 #[derive(Debug)]
 pub struct CollectCoordinator {
     bounded: bool,

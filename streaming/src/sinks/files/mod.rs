@@ -99,11 +99,11 @@ impl RollingPolicy {
 ///
 /// While a file is written, its name begins with a dot (and ends with `.inprogress`, `.pending` or, while a savepoint holds the file,
 /// `.kept`); on S3 it is an upload that nobody sees. What a failed attempt leaves over is deleted when the job has completed its next
-/// checkpoint; what a job leaves over that is cancelled can be deleted by hand, on S3 by a lifecycle rule of the bucket for incomplete
-/// uploads.
+/// checkpoint, and what a job leaves over that is cancelled can be deleted by hand; on S3 a lifecycle rule of the bucket for incomplete
+/// uploads has to delete both.
 ///
-/// On S3 the job options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` count, else the
-/// environment variables `AWS_…`.
+/// On S3 the options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` of the job or the cluster
+/// count, else the environment variables `AWS_…`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -34,8 +34,8 @@ pub(crate) struct TextPart {
     identity: Identity,
 }
 
-/// The identity that a file keeps when it is renamed: inode, length in bytes, and the time of its last change in nanoseconds since 1970. The
-/// device is not part of it, because it has another number on each machine that mounts the file system.
+/// The identity that a file keeps when it is renamed: inode, length in bytes, and the time of its last change in nanoseconds since 1970.
+/// The device is not part of it, because it has another number on each machine that mounts the file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 struct Identity {

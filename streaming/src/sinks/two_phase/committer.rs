@@ -61,7 +61,7 @@ impl<C> Outcome<C> {
 /// implement the trait; other types can't make its outcome. If a commit fails, the outcome names the committables that are left and the
 /// reason. `CommitterOperator` tries these again, or fails the task if the reason is permanent or the retries are used up.
 pub trait CommitGroup<C>: Send + 'static {
-    /// True if nothing is committed before the job's final checkpoint is complete.
+    /// True if nothing is committed before the final checkpoint, or the savepoint of a stop that drains the job, is complete.
     const ONLY_AT_END: bool;
     /// Commits the committables of the request. The future runs beside the task and does not fail: its outcome names what is left.
     fn commit(&self, request: CommitRequest<Vec<C>>) -> BoxFuture<'static, Outcome<C>>;

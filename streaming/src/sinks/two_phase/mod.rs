@@ -79,7 +79,7 @@ pub(crate) fn commits<T, S: Sink<T>>() -> (bool, bool) {
     )
 }
 
-/// The operator that runs the [`Committer`] of a sink: in each subtask chained to the writer's operator, or in tasks of its own if the sink
+/// The operator that runs the [`Committer`] of a sink, in as many subtasks as the writer; chained to the writer's operator, unless the sink
 /// has a global committer too.
 pub type CommitterOf<T, S> =
     CommitterOperator<<S as Sink<T>>::Committable, EachAlone<Arc<<S as Sink<T>>::Committer>>>;
