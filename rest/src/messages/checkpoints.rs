@@ -368,7 +368,7 @@ pub struct CheckpointConfigInfo {
     pub unaligned_checkpoints: bool,
     /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
     /// strategy decides. Savepoints, and checkpoints that were aborted because tasks failed, do not count; one with which tasks end is
-    /// tried again instead.
+    /// tried again instead. The savepoint of a stop fails the tasks at once if it fails after its sources have begun it.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): the barriers that mark a checkpoint in the stream never overtake records.
     pub aligned_checkpoint_timeout: i64,
