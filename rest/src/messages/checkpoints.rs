@@ -266,7 +266,8 @@ pub enum SubtaskCheckpointInfo {
     /// The part is present: the subtask has acknowledged, or its part was taken over from the checkpoint before because it
     /// had finished or waits for a slot.
     Completed(AcknowledgedInfo),
-    /// The part is missing: the subtask has not acknowledged, because the checkpoint is in progress or failed before.
+    /// The part is missing: the subtask has not acknowledged, because the checkpoint is in progress or failed before. The `className` is
+    /// `pending`, the `status` is `pending_or_failed`.
     Pending {
         /// The index of the subtask in its vertex, from 0.
         index: u32,
@@ -367,7 +368,7 @@ pub struct CheckpointConfigInfo {
     pub unaligned_checkpoints: bool,
     /// Number of failed checkpoints in a row that the job tolerates; the next one fails its tasks, about which the restart
     /// strategy decides. Savepoints, and checkpoints that were aborted because tasks failed, do not count; one with which tasks end is
-    /// tried again instead.
+    /// tried again instead. The savepoint of a stop fails the tasks at once if it fails after its sources have begun it.
     pub tolerable_failed_checkpoints: u32,
     /// Always 0 (milliseconds): the barriers that mark a checkpoint in the stream never overtake records.
     pub aligned_checkpoint_timeout: i64,
@@ -410,7 +411,7 @@ pub struct SavepointBody {
 
 /// The body of `POST /jobs/:jobid/stop`, which ends the job with a savepoint and is answered before it is taken. If the savepoint fails,
 /// the job goes on, or restarts if its sources had stopped already. It may be empty; malformed fields are refused with 400, unknown ones
-/// ignored.
+/// ignored. The request is refused with 403 where `web.cancel.enable` is false.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
@@ -434,7 +435,8 @@ pub struct StopBody {
 }
 
 /// The body of `POST /savepoint-disposal`, which deletes a savepoint, or a retained checkpoint, with all its files, unless a running job
-/// or another checkpoint needs it. It is answered before anything is deleted; the outcome is asked for by the operation's id.
+/// or another checkpoint needs it. It is answered before anything is deleted; the outcome, also that something needs it, is asked for by
+/// the operation's id. The request is refused with 403 where `web.cancel.enable` is false.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DisposalBody {
     /// Path or URI of the savepoint's folder, which is to be deleted; absent or empty: refused with 400.

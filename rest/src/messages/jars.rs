@@ -61,8 +61,8 @@ pub struct JarRequest {
     /// `flink_configuration`, or else the only one (with several the build fails, 400).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_class: Option<String>,
-    /// Arguments of the program in one text, split on white space outside of quotes. Refused with 400 together with
-    /// `program_args_list`.
+    /// Arguments of the program in one text, split on white space outside of quotes, which are removed; there are no escapes. Refused with
+    /// 400 if a quote is not closed, for the reasons that `program_args_list` names, and together with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_args: Option<String>,
     /// Arguments of the program, one per element. Refused with 400 if there are more than 10,000 or one holds a NUL byte,
@@ -77,8 +77,8 @@ pub struct JarRequest {
     /// or else one is drawn. The id of a job that runs, or has ended and is still remembered, is refused with 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Options of this job by key, which override the cluster's; options that only the cluster's processes or clients read
-    /// are refused with 400.
+    /// Options of this job by key, which override the cluster's; options that only the cluster's processes or clients read are refused with
+    /// 400, and so are unknown keys and wrong values when the job is submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flink_configuration: Option<BTreeMap<String, String>>,
     /// Path or URI of the savepoint or retained checkpoint to start from; absent or empty: `execution.state-recovery.path`

@@ -57,7 +57,7 @@ pub struct JobOverview {
     /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
     /// from an earlier leader.
     pub start_time: i64,
-    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended. It is set before the end is recorded and `state` shows it.
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
@@ -93,7 +93,7 @@ pub struct JobDetailsInfo {
     /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
     /// from an earlier leader.
     pub start_time: i64,
-    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended. It is set before the end is recorded and `state` shows it.
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to `now` if it has not ended.
     pub duration: i64,
@@ -165,7 +165,7 @@ pub struct IoMetrics {
     /// Always true: no count is partial.
     pub read_bytes_complete: bool,
     /// Number of bytes sent to other tasks: in serialised form, or an estimate of their memory for records handed over inside one
-    /// process.
+    /// process. Bytes of a broadcast count for each subtask that they go to, unlike its records.
     pub write_bytes: u64,
     /// Always true: no count is partial.
     pub write_bytes_complete: bool,
@@ -173,7 +173,7 @@ pub struct IoMetrics {
     pub read_records: u64,
     /// Always true: no count is partial.
     pub read_records_complete: bool,
-    /// Number of records sent to other tasks; 0 for a sink.
+    /// Number of records sent to other tasks; 0 for a sink. A record counts once for each outgoing edge, also if the edge broadcasts it.
     pub write_records: u64,
     /// Always true: no count is partial.
     pub write_records_complete: bool,
@@ -370,8 +370,8 @@ pub struct ExceptionEntry {
     pub failure_labels: BTreeMap<String, String>,
     /// Name of the task that failed first, with its subtask as `name (3/8)`; `None` (JSON `null`) if no task did.
     pub task_name: Option<String>,
-    /// Host name, without a port, of the TaskManager that ran the task. `None` (JSON `null`) if no task failed, the
-    /// TaskManager is unknown, or no current attempt of the job is there any more.
+    /// Host name, without a port, of the TaskManager that ran the task. `None` (JSON `null`) if no task failed, the TaskManager is unknown,
+    /// or none of the job's current attempts runs, or last ran, on that TaskManager.
     pub endpoint: Option<String>,
     /// Resource id of the TaskManager that ran the task; `None` (JSON `null`) if no task failed or it is unknown.
     pub task_manager_id: Option<String>,

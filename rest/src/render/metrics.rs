@@ -35,8 +35,8 @@ fn samples(subtask: &SubtaskDetails, prefix: &str, wanted: &Wanted<'_>) -> Vec<M
 }
 
 /// Renders the answer to `GET /jobs/:jobid/vertices/:vertexid/metrics`: the metrics of all subtasks, each named with the
-/// subtask's index and a dot before (`0.numRecordsIn`). Wanted names that no subtask has are left out. `None` if the job
-/// has no such vertex.
+/// subtask's index and a dot before (`0.numRecordsIn`); wanted names have this form, too. Wanted names that no subtask has are left out.
+/// `None` if the job has no such vertex.
 pub fn vertex_metrics(
     job: &JobDetails,
     vertex: JobVertexId,
