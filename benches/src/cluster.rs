@@ -109,10 +109,12 @@ impl Cluster {
         command
     }
 
-    /// Starts the JobManager and waits until its REST endpoint answers. Returns the milliseconds that this took from the process's start.
+    /// Starts the JobManager and waits until its REST endpoint gives an overview, for which its Dispatcher and its ResourceManager must
+    /// lead. Returns the milliseconds that this took from the process's start. To be called once: a process that was started before is
+    /// forgotten, and not killed.
     ///
     /// # Errors
-    /// The process cannot be started, or does not answer within 60 s, also if it has ended; it is killed with the cluster.
+    /// The process cannot be started, or gives no overview within 60 s, also if it has ended; it is killed with the cluster.
     pub async fn start_jobmanager(&mut self) -> Result<f64> {
         let began = Instant::now();
         self.jobmanager = Some(self.command(&["jobmanager", "--mode", "session"]).spawn()?);

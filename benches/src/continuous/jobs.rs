@@ -201,7 +201,8 @@ fn slow(env: &Environment, args: &Args) -> flott::Result<()> {
 }
 
 /// Returns the program with the jobs `latency` (arguments: folder, records per second, seconds of warm-up), `state` (folder) and `slow`
-/// (microseconds for each record). The first two write marks into the folder: histograms of latencies, times of first records.
+/// (microseconds for each record). The first two write marks into the folder: histograms of latencies, times of first records. With 0
+/// records per second `latency` runs as fast as possible, and counts records but no latencies.
 pub fn entry() -> ProgramEntry {
     ProgramEntry::new()
         .job("latency", |env: &Environment, args: Args| latency(env, &args))

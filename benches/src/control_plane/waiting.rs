@@ -74,7 +74,8 @@ impl<'a> Queue<'a> {
     /// jobs, 100 ms apart, and measures these. All jobs stay, the measured ones too, so that the next call goes on from there.
     ///
     /// # Errors
-    /// The Dispatcher refuses a job or does not answer, or lists the last waiting one as running only after 60 s.
+    /// The Dispatcher refuses a job or does not answer, or lists the last waiting one as running only after 60 s; or the JobManager's CPU
+    /// time cannot be read.
     pub async fn measure(&mut self, waiting: u32) -> Result<Submissions> {
         while self.submitted <= waiting {
             let job = self.submit().await?;

@@ -20,8 +20,8 @@ pub struct Memory {
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Returns the memory of all processes of an application on this machine, found by their `CONTAINER_ID` and their parents; the shells
-/// around them do not count. A process that ends meanwhile is left out, and one whose environment this user may not read, such as a
-/// program host of Flott.
+/// around them do not count. A process that ends meanwhile is left out, and one whose environment this user may not read. Program hosts of
+/// Flott are such even if they are this user's, because they bar other processes from their memory; only root reads them.
 ///
 /// # Errors
 /// `/proc` cannot be read.

@@ -124,7 +124,8 @@ impl Yarn {
 }
 
 impl Running {
-    /// Waits 2 s and returns the memory of the application's processes, which must be on this machine.
+    /// Waits 2 s and returns the memory of the application's processes, which must be on this machine, as [`memory::of`] counts it: without
+    /// Flott's program hosts, unless this user is root.
     ///
     /// # Errors
     /// `/proc` cannot be read.

@@ -104,8 +104,9 @@ pub fn is_of_the_cluster(key: &str) -> bool {
     super::find(key).is_some() && !acts_on_a_job(key)
 }
 
-/// Returns the first option of the cluster's processes alone that a program has set for its job: one of `built`, the options of the built
-/// job, whose key is not in `given`, the options with which it was built. `None` if there is none.
+/// Returns the key of the first option, in the order of the keys, that a program has set for its job although it makes no difference to a
+/// job ([`is_of_the_cluster`]): one of `built`, the options of the built job, whose key is not in `given`, the options with which it was
+/// built. `None` if there is none.
 pub fn misplaced<'a>(
     built: &'a BTreeMap<String, String>,
     given: &BTreeMap<String, String>,

@@ -53,7 +53,8 @@ impl Proxy {
     }
 
     /// Replaces the servers, for example by the same ones with a renewed token. Calls under way use the new ones from
-    /// their next try on. In a list of the same length the position of the server that is asked first stays.
+    /// their next try on. In a list of the same length the position of the server that is asked first stays; in one of another length any
+    /// server, not always the first, may be the one.
     pub fn set_targets(&self, targets: Vec<Target>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
     }

@@ -39,7 +39,8 @@ impl YarnClient {
     /// Submits an application under the id in `context`, and waits until the scheduler has accepted it, or it runs or has finished already;
     /// submits it again if a ResourceManager lost it before writing it down. The whole wait has no bound:
     /// [`with_deadline`](Self::with_deadline) bounds each call, and [`tokio::time::timeout`] the whole, after which the application may
-    /// have been submitted or not. A second call for an application that was submitted changes nothing.
+    /// have been submitted or not. A second call for an application that was submitted changes nothing. Returns the
+    /// application's id; [`report`](Self::report) tells its state.
     ///
     /// # Errors
     /// Fails with [`YarnError::Ended`] and the reason if the application failed or was refused or killed; `YarnError::Incomplete` if

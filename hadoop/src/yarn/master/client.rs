@@ -129,11 +129,11 @@ struct Shared {
 }
 
 impl AmRmClient {
-    /// Registers an ApplicationMaster and starts its heartbeats. The user's credentials must hold the AMRMToken (the token for the
-    /// scheduler), as they do in the container that YARN made for it. If the answer to a first try was lost, the ApplicationMaster is
-    /// registered already: this succeeds, but [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first
-    /// heartbeat goes out at once if containers are asked for by then, else as soon as there is something to tell, at the latest after
-    /// [`AmRmOptions::idle`].
+    /// Registers an ApplicationMaster and starts its heartbeats. Returns the client and the receiver of its events, both of which must be
+    /// kept. The user's credentials must hold the AMRMToken (the token for the scheduler), as they do in the container that YARN made for
+    /// it. If the answer to a first try was lost, the ApplicationMaster is registered already: this succeeds, but
+    /// [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first heartbeat goes out at once if containers
+    /// are asked for by then, else as soon as there is something to tell, at the latest after [`AmRmOptions::idle`].
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager

@@ -30,9 +30,10 @@ messages! {
         required string scope = 1;
         /// The targets that are counted in the scope, or compared.
         repeated message<PlacementConstraintTarget> target_expressions = 2;
-        /// The minimum number of matching containers in the scope.
+        /// The minimum number of matching containers in the scope; 0 if it is not set.
         optional int32 min_cardinality = 3;
-        /// The maximum number of matching containers in the scope.
+        /// The maximum number of matching containers in the scope. If it is not set it counts as 0, so that there may be none: no limit is
+        /// `i32::MAX`.
         optional int32 max_cardinality = 4;
         /// A [`NodeAttributeOpCode`] for node attributes: how they are compared.
         optional enumeration(NodeAttributeOpCode) attribute_op_code = 5;
