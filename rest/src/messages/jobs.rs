@@ -57,7 +57,7 @@ pub struct JobOverview {
     /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
     /// from an earlier leader.
     pub start_time: i64,
-    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended. It is set before the end is recorded and `state` shows it.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended and its end is recorded.
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to the time of the answer if it has not ended.
     pub duration: i64,
@@ -93,7 +93,7 @@ pub struct JobDetailsInfo {
     /// Time in Unix milliseconds at which the job's latest leader began to run it: after the submission, or after the recovery
     /// from an earlier leader.
     pub start_time: i64,
-    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended. It is set before the end is recorded and `state` shows it.
+    /// Time of the job's end, in Unix milliseconds; -1 until the job has ended and its end is recorded.
     pub end_time: i64,
     /// Milliseconds from `start_time` to the job's end, or to `now` if it has not ended.
     pub duration: i64,
