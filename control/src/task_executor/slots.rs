@@ -9,8 +9,9 @@ use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
-    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: watch the job's leader, launch its
-    /// program host, offer the slot. Returns before the host runs and any JobMaster has the slot. A repeated request only watches the
+    /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: always to watch the job's leader; for
+    /// a slot that is new also to publish the slots, and to launch the job's program host if there is none, else to resize it and offer the
+    /// slot, if the host is up and a JobMaster is connected. Returns before any JobMaster has the slot. A repeated request only watches the
     /// leader again. `now` is monotonic.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct Attempt<'a> {
     pub error: &'a CallError,
     /// Number of tries of this call before this one, those at other servers included. 0 for the first try.
     pub retries: u32,
-    /// Number of changes to another server before this try. 0 as long as the call has been at one server only.
+    /// How often this call was told before to go on at the next server, which is the same one where a proxy has only one.
     pub failovers: u32,
     /// True if executing the call twice has the same effect as once, or the server notices a repetition. If false,
     /// [`RetryPolicy::FailOver`] does not repeat the call where the server may have executed it; [`RetryPolicy::Fixed`]

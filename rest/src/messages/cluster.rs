@@ -60,7 +60,7 @@ pub struct DashboardConfiguration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
-    /// True if programs may be uploaded, planned and run over REST; otherwise such requests get 403.
+    /// True if programs may be uploaded, listed, planned, run and removed over REST; otherwise all requests for `/jars` and below get 403.
     pub web_submit: bool,
     /// True if jobs may be cancelled, stopped and bound to a client, and savepoints deleted, over REST (`web.cancel.enable`); otherwise
     /// such requests get 403.
