@@ -364,7 +364,7 @@ pub struct ExceptionEntry {
     pub exception_name: String,
     /// Message of the failure for users; no stack trace.
     pub stacktrace: String,
-    /// Time of the failure, in Unix milliseconds.
+    /// Time at which the JobMaster learned of the failure, in Unix milliseconds on its clock.
     pub timestamp: i64,
     /// Always empty: there are no failure enrichers.
     pub failure_labels: BTreeMap<String, String>,

@@ -101,8 +101,8 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time, and every
-    /// subtask emits them. State and timers of keys cannot be reached. Changes of the broadcast state must depend on the records alone,
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time unless it
+    /// gives them another, and every subtask emits them. State and timers of keys cannot be reached. Changes of the broadcast state must depend on the records alone,
     /// and not on the order in which records of several producers arrive: otherwise the state differs between subtasks.
     ///
     /// # Errors
@@ -175,8 +175,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time, and every
-    /// subtask emits them. Changes of the state must not depend on the order in which records of several producers arrive: otherwise it
+    /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time unless it
+    /// gives them another, and every subtask emits them. Changes of the state must not depend on the order in which records of several producers arrive: otherwise it
     /// differs between subtasks.
     ///
     /// # Errors
