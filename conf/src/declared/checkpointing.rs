@@ -54,7 +54,7 @@ options! {
     /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, files of
     /// older checkpoints stay if a retained one is disposed of, and one that other retained checkpoints build on is neither disposed of nor
     /// claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store everything, so that the
-    /// one before is whole if a file of the newest is damaged. (Flink's default is false, because its heap state has no such checkpoints.)
+    /// one before is whole if a file of the newest is damaged. Flink's default is false, because its heap state has no such checkpoints.
     INCREMENTAL: bool = "execution.checkpointing.incremental" => true, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),

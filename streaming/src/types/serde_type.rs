@@ -10,7 +10,7 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-/// Maximum nesting of lists and maps in a value, because decoding recurses.
+/// Lists and maps in a value are nested less deep than this, because decoding recurses.
 const DEEPEST: usize = 64;
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, rmp_serde::decode::Error> {
@@ -46,7 +46,7 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
 /// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and
 /// larger than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore
 /// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. A value in which lists and maps are nested
-/// more than 64 deep cannot be written: the task fails with [`CodecError::TooDeep`]. Memory on the heap does not count in
+/// 64 deep or deeper cannot be written: the task fails with [`CodecError::TooDeep`]. Memory on the heap does not count in
 /// [`FlottType::weight`], so that a batch of large values is large. If a value's `Serialize` returns an error, the task that writes the
 /// value fails.
 ///

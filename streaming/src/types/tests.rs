@@ -310,7 +310,7 @@ fn foreign_types_go_through_serde_and_what_they_refuse_is_noticed() {
     codec.encode(&ErasedBatch::new(vec![value(7, vec![])].into()), &mut bytes).unwrap();
     // Each level is a map and a list.
     let mut deep = value(1, vec![]);
-    for _ in 0..31 {
+    for _ in 0..30 {
         deep = value(1, vec![deep.0]);
     }
     law(&deep);
