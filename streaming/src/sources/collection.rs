@@ -2,7 +2,7 @@
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, SequenceSplit, Source,
-    SourceReader, SplitEnumeratorContext,
+    SourceReader, SourceSplit, SplitEnumeratorContext,
 };
 use crate::{
     lock,
@@ -105,8 +105,13 @@ impl<T: Record> SourceReader for CollectionReader<T> {
             }
             None => (Vec::new(), false),
         };
-        out.collect_all(values);
-        if !left {
+        let id = split.split_id();
+        out.split(&id).collect_all(values);
+        if left {
+            // The next split's turn: the slowest one holds back event time.
+            self.splits.rotate_left(1);
+        } else {
+            out.release_split(&id);
             self.splits.pop_front();
         }
         Ok(if self.splits.is_empty() { ReadProgress::Ended } else { ReadProgress::More })

@@ -1,7 +1,7 @@
 //! The output and the context of a reader. Without a watermark strategy, records go straight into the chain's buffer, at the
 //! speed of any other operator.
 
-use super::protocol::FromReader;
+use super::{SourceSplit, protocol::FromReader};
 use crate::{
     batch::{Batch, NO_TIME},
     operators::{Collector, Load, OperatorContext},
@@ -23,7 +23,8 @@ enum Left<T> {
 /// The output of a [`SourceReader`](super::SourceReader): takes records, with or without event times, and watermarks per split.
 ///
 /// A reader of splits emits through [`ReaderOutput::split`], so that each split has a watermark generator of its own. Records
-/// emitted without a split count as those of one more split.
+/// emitted without a split count as those of one more split: they do not advance the watermarks of the splits that the reader has been
+/// given, by its enumerator or after a restore, so that those would hold back event time.
 ///
 /// No method blocks or returns an error. What the rest of the chain does not take yet is kept in memory, without a bound: a reader must not
 /// emit many more records than it is asked for. An error of the chain fails the task after the reader's call has returned.
@@ -93,12 +94,12 @@ impl<T: Record> ReaderOutput<T> {
         !self.left.is_empty() || !self.out.should_continue()
     }
 
-    /// Emits the records of one poll, at most as many as a batch may have.
+    /// Emits the records of a split in one poll, at most as many as a batch may have.
     #[inline]
-    pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
+    pub(crate) fn extend(&mut self, split: &impl SourceSplit, records: impl Iterator<Item = T>) {
         match self.times {
             None => self.out.extend(records),
-            Some(_) => self.collect_all(records),
+            Some(_) => self.split(&split.split_id()).collect_all(records),
         }
     }
 

@@ -160,7 +160,7 @@ impl Source for SequenceSource {
 }
 
 /// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on. After a restore it emits
-/// what is left of the splits of the checkpoint, one split after the other.
+/// what is left of the splits of the checkpoint, from each split in turn.
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
@@ -266,8 +266,10 @@ impl SourceReader for SequenceReader {
             let count = most.min(left);
             match split.stride {
                 // The end of a range that contains `u64::MAX` cannot be expressed.
-                1 if first.checked_add(count).is_some() => out.extend(first..first + count),
-                stride => out.extend((0..count).map(|i| first + i * stride)),
+                1 if first.checked_add(count).is_some() => {
+                    out.extend(&*split, first..first + count)
+                }
+                stride => out.extend(&*split, (0..count).map(|i| first + i * stride)),
             }
             if let Some(schedule) = &mut self.schedule {
                 schedule.emitted += count;
@@ -275,12 +277,15 @@ impl SourceReader for SequenceReader {
             split.next = count.checked_mul(split.stride).and_then(|by| first.checked_add(by));
         }
         if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
+            out.release_split(&split.split_id());
             self.splits.pop_front();
             return Ok(match self.splits.is_empty() {
                 true => ReadProgress::Ended,
                 false => ReadProgress::More,
             });
         }
+        // The next split's turn: the slowest one holds back event time, and an unbounded one never ends.
+        self.splits.rotate_left(1);
         if most == 0 {
             context.wake_after(wait);
             return Ok(ReadProgress::Waiting);

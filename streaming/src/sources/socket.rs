@@ -168,7 +168,7 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
                 if self.closed {
                     let rest = self.lines.rest();
                     if !rest.is_empty() {
-                        out.collect(record(&self.address, rest, context)?);
+                        out.split(&self.address).collect(record(&self.address, rest, context)?);
                     }
                     return Ok(ReadProgress::Ended);
                 }
@@ -177,7 +177,7 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
                 }
                 return Ok(ReadProgress::Waiting);
             };
-            out.collect(record(&self.address, line, context)?);
+            out.split(&self.address).collect(record(&self.address, line, context)?);
             if out.is_stopped() {
                 break;
             }

@@ -1439,3 +1439,76 @@ fn large_records_of_a_source_go_on_in_batches_of_a_few() {
         assert_eq!(*sizes.0.lock().unwrap(), [3, 3, 3, 1]);
     }
 }
+
+/// The watermark's position is that of the slowest split, before and after a restore, also with another parallelism.
+#[test]
+fn event_time_goes_on_after_a_restore_of_a_source_without_an_enumerator() {
+    let times = || WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    for range in [(0, Some(100_000)), (0, None)] {
+        let source = || match range {
+            (first, Some(end)) => SequenceSource::new(first..end),
+            (first, None) => SequenceSource::new(first..),
+        };
+        let mut before = testing::source(source()).watermarks(times()).subtasks(4).open().unwrap();
+        for _ in 0..8 {
+            before.poll().unwrap();
+        }
+        let read: Vec<u64> = before.output();
+        let snapshot = before.snapshot().unwrap();
+        for subtasks in [1, 2, 4, 5] {
+            let restored = testing::source(source()).watermarks(times()).subtasks(subtasks);
+            let mut after = restored.restore(snapshot.clone()).open().unwrap();
+            for _ in 0..40 {
+                after.poll().unwrap();
+            }
+            let mut all = [read.clone(), after.output()].concat();
+            all.sort_unstable();
+            let least = (0..).zip(&all).take_while(|(n, read)| n == *read).count() as i64;
+            assert!(least > read.len() as i64 + 100, "{subtasks} subtasks: numbers of each split");
+            let watermark = after.last_watermark().unwrap();
+            let newest = *read.iter().max().unwrap() as i64;
+            assert!(watermark > newest, "{subtasks} subtasks: {watermark} after {newest}");
+            assert!(watermark <= least + 4, "{subtasks} subtasks: {watermark}, {least} are read");
+        }
+    }
+    let values: Vec<u64> = (0..100_000).collect();
+    let source = || CollectionSource::new(values.clone());
+    let mut before = testing::source(source()).watermarks(times()).subtasks(2).open().unwrap();
+    before.poll().unwrap();
+    let snapshot = before.snapshot().unwrap();
+    let restored = testing::source(source()).watermarks(times());
+    let mut after = restored.restore(snapshot).open().unwrap();
+    for _ in 0..10 {
+        after.poll().unwrap();
+    }
+    let read = after.output().len() as i64;
+    assert!(read < 50_000 && after.last_watermark().unwrap() > read / 2, "both splits take turns");
+}
+
+#[test]
+fn event_time_goes_on_after_a_restore_of_a_socket() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let times = || WatermarkStrategy::for_monotonous_timestamps(|n: &String| n.parse().unwrap());
+    let open = |restore: Option<testing::SourceSnapshot>| {
+        let source = testing::source(SocketSource::text(&*address)).watermarks(times());
+        let mut test = match restore {
+            Some(snapshot) => source.restore(snapshot).open().unwrap(),
+            None => source.open().unwrap(),
+        };
+        test.poll().unwrap();
+        test
+    };
+    let mut snapshot = None;
+    for lines in ["1\n2\n", "7\n8\n"] {
+        let mut test = open(snapshot.take());
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(lines.as_bytes()).unwrap();
+        while test.output().is_empty() {
+            test.poll().unwrap();
+        }
+        let last = lines.lines().last().unwrap().parse::<i64>().unwrap();
+        assert_eq!(test.last_watermark(), Some(last - 1));
+        snapshot = Some(test.snapshot().unwrap());
+    }
+}
