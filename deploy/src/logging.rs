@@ -1,6 +1,7 @@
 //! Sets up a process's log: into a file or to standard error; as text or JSON; filtered by
 //! `log.level`.
 
+use crate::cli::output::plain;
 use crate::log_files::{LogFile, LogLimits};
 use conf::logging::LogFormat;
 use conf::{Options, logging};
@@ -150,7 +151,9 @@ where
     };
 }
 
-/// Adds to each line the trace in which its thread works, `trace=…`, if there is one.
+/// Adds to each line the trace in which its thread works, `trace=…`, if there is one. Lines of text show control characters escaped, and
+/// the lines of an event behind the first one are marked, because a job's name or error could move the cursor or look like a line of the
+/// log's own.
 struct InTrace<F> {
     lines: F,
     json: bool,
@@ -169,17 +172,34 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let trace = TraceContext::current();
-        if trace.is_none() {
+        if self.json && trace.is_none() {
             return self.lines.format_event(context, writer, event);
         }
         let mut line = String::new();
         self.lines.format_event(context, Writer::new(&mut line), event)?;
         let line = line.trim_end_matches('\n');
-        match line.strip_suffix('}').filter(|_| self.json) {
-            Some(open) => writeln!(writer, "{open},\"trace\":\"{trace}\"}}"),
-            None => writeln!(writer, "{line} trace={trace}"),
+        if let Some(open) = line.strip_suffix('}').filter(|_| self.json) {
+            return writeln!(writer, "{open},\"trace\":\"{trace}\"}}");
+        }
+        write_escaped(&mut writer, line)?;
+        match trace.is_none() {
+            true => writeln!(writer),
+            false => writeln!(writer, " trace={trace}"),
         }
     }
+}
+
+/// Precedes each line of an event but the first.
+const NEXT_LINE: &str = "\n    | ";
+
+fn write_escaped(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            writer.write_str(NEXT_LINE)?;
+        }
+        writer.write_str(&plain(line))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -231,6 +251,26 @@ mod tests {
             tracing::info!(job = 7, "submitted");
             let line: serde_json::Value = serde_json::from_str(&lines.take()).unwrap();
             assert_eq!((&line["trace"], &line["fields"]["job"]), (&id.into(), &7.into()));
+        });
+    }
+
+    #[test]
+    fn text_of_a_job_can_neither_forge_a_line_nor_move_the_cursor() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let builder =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        let text = builder.event_format(InTrace { lines: format(), json: false }).finish();
+        tracing::subscriber::with_default(text, || {
+            let cause = "no such file\n2026-01-01T00:00:00Z  INFO forged\r\u{1b}[2Jü\tend";
+            for _ in 0..2 {
+                tracing::warn!(%cause, "the job has failed");
+                let shown = lines.take();
+                let (first, second) = shown.split_once('\n').unwrap();
+                assert!(first.ends_with("the job has failed cause=no such file"), "{shown}");
+                let forged = "    | 2026-01-01T00:00:00Z  INFO forged\\r\\u{1b}[2Jü\\tend\n";
+                assert_eq!(second, forged);
+            }
         });
     }
 }

@@ -199,7 +199,7 @@ fn announce(details: &JobDetails) {
         io::stderr().lock(),
         "job {} '{}' is submitted",
         details.graph.job_id,
-        details.graph.name
+        crate::cli::output::plain(&details.graph.name)
     );
 }
 

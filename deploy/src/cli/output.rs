@@ -59,7 +59,7 @@ impl Printer {
 }
 
 /// Returns a text with its control characters escaped: one that comes from outside must not move the cursor or begin a line.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter.is_control() {
