@@ -152,7 +152,7 @@ where
 }
 
 /// Adds to each line the trace in which its thread works, `trace=…`, if there is one. Lines of text show control characters escaped, and
-/// the lines of an event behind the first one are marked, because a job's name or error could move the cursor or look like a line of the
+/// the lines of an event behind the first one are marked, because a name or error could move the cursor or look like a line of the
 /// log's own.
 struct InTrace<F> {
     lines: F,

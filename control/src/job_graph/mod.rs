@@ -15,7 +15,8 @@ pub const SUBTASKS_MAX: u64 = 1_000_000;
 /// Highest maximum parallelism (number of key groups) of a vertex, and so its highest parallelism: 32,768, as in Flink. [`check`] refuses
 /// a graph with a higher one ([`GraphError::TooLarge`]).
 pub const MAX_PARALLELISM_MAX: u32 = 1 << 15;
-/// Maximum length of a job's name in bytes, because the name is in every list of jobs; [`check`] refuses a graph with a longer one.
+/// Maximum length of the name of a job or an operator in bytes, because names are in lists and logs; [`check`] refuses a graph with a
+/// longer one.
 pub const NAME_BYTES_MAX: u64 = 1_024;
 /// Maximum number of vertices of one job; ten times as many edges are allowed. [`check`] refuses a graph with more.
 pub const VERTICES_MAX: usize = 10_000;
@@ -26,10 +27,11 @@ pub enum GraphError {
     /// The graph has no vertices.
     #[error("it has no vertices")]
     Empty,
-    /// The number of vertices, edges, subtasks, bytes of the name, or key groups of a vertex exceeds its bound.
+    /// The number of vertices, edges, subtasks, bytes of a name, or key groups of a vertex exceeds its bound.
     #[error("it has {found} {what}, at most {max} are allowed")]
     TooLarge {
-        /// The things counted: `vertices`, `edges`, `subtasks`, `bytes in its name` or `key groups in a vertex`.
+        /// The things counted: `vertices`, `edges`, `subtasks`, `bytes in its name`, `bytes in the name of an operator` or `key groups in
+        /// a vertex`.
         what: &'static str,
         /// The number found.
         found: u64,
@@ -107,6 +109,7 @@ fn bound(what: &'static str, found: u64, max: u64) -> Result<(), GraphError> {
 fn unique_nodes(nodes: &[GraphNode]) -> Result<BTreeSet<NodeId>, GraphError> {
     let mut seen = BTreeSet::new();
     for node in nodes {
+        bound("bytes in the name of an operator", node.name.len() as u64, NAME_BYTES_MAX)?;
         if !seen.insert(node.id) {
             return Err(GraphError::Duplicate(format!("node {}", node.id.0)));
         }

@@ -16,6 +16,10 @@ fn each_fault_is_named() {
     long.name = "x".repeat(1_025);
     let error = check(&long).unwrap_err();
     assert_eq!(error.to_string(), "it has 1025 bytes in its name, at most 1024 are allowed");
+    let mut long = pair(1, 1, ShipStrategy::Hash);
+    long.nodes[0].name = "x".repeat(1_025);
+    let error = check(&long).unwrap_err().to_string();
+    assert_eq!(error, "it has 1025 bytes in the name of an operator, at most 1024 are allowed");
     assert!(matches!(
         check(&pair(0, 1, ShipStrategy::Hash)),
         Err(GraphError::Parallelism { parallelism: 0, .. })
