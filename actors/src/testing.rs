@@ -242,15 +242,15 @@ impl TaskExecutorDouble {
 pub(crate) struct ResourceManagerDouble {
     pub(crate) needed: Calls<resource_manager::DeclareNeededWorkers>,
     pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
-    pub(crate) lacks: Calls<resource_manager::ReportLackOfSlots>,
-    pub(crate) give_way: Calls<resource_manager::AskToGiveWay>,
+    pub(crate) shortages: Calls<resource_manager::ReportShortage>,
+    pub(crate) yield_slots: Calls<resource_manager::AskToYield>,
     pub(crate) gateway: Remote<ResourceManagerGateway>,
     _registration: Registration,
 }
 
 impl ResourceManagerDouble {
     pub(crate) fn start(process: &TestProcess, fence: ResourceManagerId) -> Self {
-        let (needed, released, lacks, give_way): (Calls<_>, Calls<_>, Calls<_>, Calls<_>) =
+        let (needed, released, shortages, yield_slots): (Calls<_>, Calls<_>, Calls<_>, Calls<_>) =
             Default::default();
         let told = (needed.clone(), released.clone());
         let actor = Double::of(gateways::Inbox::default())
@@ -263,36 +263,36 @@ impl ResourceManagerDouble {
                 }
                 Ok(facts.expected())
             })
-            .records::<resource_manager::ReportLackOfSlots>(&lacks)
-            .records::<resource_manager::AskToGiveWay>(&give_way);
+            .records::<resource_manager::ReportShortage>(&shortages)
+            .records::<resource_manager::AskToYield>(&yield_slots);
         let rpc = &process.services.rpc;
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = rpc.serve("resource_manager", fence, endpoint);
         let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
-        Self { needed, released, lacks, give_way, gateway, _registration: registration }
+        Self { needed, released, shortages, yield_slots, gateway, _registration: registration }
     }
 }
 
 /// A JobMaster that runs nothing.
 #[derive(Debug)]
 pub(crate) struct JobMasterDouble {
-    pub(crate) lacks: Calls<job_master::NotifyNotEnoughResources>,
-    pub(crate) give_way: Calls<job_master::GiveWay>,
+    pub(crate) shortages: Calls<job_master::NotifyNotEnoughResources>,
+    pub(crate) yield_slots: Calls<job_master::YieldSlots>,
     pub(crate) disconnects: Calls<job_master::DisconnectResourceManager>,
     _registration: Registration,
 }
 
 impl JobMasterDouble {
     pub(crate) fn start(process: &TestProcess, job_id: model::JobId, fence: JobMasterId) -> Self {
-        let (lacks, give_way, disconnects) = Default::default();
+        let (shortages, yield_slots, disconnects) = Default::default();
         let actor = Double::of(())
-            .records::<job_master::NotifyNotEnoughResources>(&lacks)
-            .records::<job_master::GiveWay>(&give_way)
+            .records::<job_master::NotifyNotEnoughResources>(&shortages)
+            .records::<job_master::YieldSlots>(&yield_slots)
             .records::<job_master::DisconnectResourceManager>(&disconnects);
         let name = format!("job_master/{job_id}");
         let rpc = &process.services.rpc;
         let endpoint = job_master::JobMasterGateway::endpoint(actor.start());
         let registration = rpc.serve(name, fence, endpoint);
-        Self { lacks, give_way, disconnects, _registration: registration }
+        Self { shortages, yield_slots, disconnects, _registration: registration }
     }
 }

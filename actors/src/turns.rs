@@ -1,4 +1,4 @@
-//! What gives an actor a turn besides calls: the outcome of work that runs outside of it, and the next deadline of its core.
+//! The events besides calls that give an actor a turn: the outcome of work that runs outside of it, and the next deadline of its core.
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MailboxError, SpawnHandle};
 use std::time::Duration;

@@ -77,7 +77,7 @@ rules! {
     /// Jobs that wait for slots keep those they have, whoever could run with them.
     WaitingJobsHold breaks
     /// Among waiting jobs, those that are served later yield their slots.
-    WaitingJobsGiveWay;
+    WaitingJobsYield;
     /// The JobMaster counts the subtasks of a lost slot as finished.
     LostTasksFinish breaks
     /// Subtasks of a lost slot count as failed.

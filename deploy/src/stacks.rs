@@ -30,7 +30,7 @@ const ANSWER_WITHIN_MS: u16 = 200;
 /// The thread that is to note its stack; 0 if there is none, `BUSY` while it does.
 static WANTED: AtomicI32 = AtomicI32::new(0);
 const BUSY: i32 = -1;
-/// Where the handler says that it is done.
+/// The file descriptor to which the signal handler writes a byte when it has noted a stack; -1 while no sample is taken.
 static DONE: AtomicI32 = AtomicI32::new(-1);
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 static FRAMES: [AtomicUsize; FRAMES_MAX] = [const { AtomicUsize::new(0) }; FRAMES_MAX];

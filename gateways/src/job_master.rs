@@ -26,7 +26,7 @@ gateway! {
     DisconnectTaskManager => (), crate::Never;
     DisconnectResourceManager => (), crate::Never;
     NotifyNotEnoughResources => (), crate::Never;
-    GiveWay => (), crate::Never;
+    YieldSlots => (), crate::Never;
     OperatorEvent => serde_bytes::ByteBuf, CoordinationError;
     CoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     CoordinatorFailed => (), crate::Never;
@@ -164,7 +164,7 @@ pub struct DisconnectResourceManager {
 }
 
 /// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Sent as a hint, and again while the shortage lasts.
-/// Idle slots of later regions (tasks that are deployed together) first go to regions that they complete. Regions that still lack slots
+/// Idle slots of later regions (tasks that are deployed together) first go to regions that they complete. Regions that still miss slots
 /// fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it gets
 /// later. Ignored unless the job runs or restarts and the call carries the session of the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -179,7 +179,7 @@ pub struct NotifyNotEnoughResources {
 /// they finish. Regions that its idle slots complete are deployed first. A new call replaces what is still owed. Ignored unless the
 /// job runs or restarts and the call carries the session of the connected ResourceManager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GiveWay {
+pub struct YieldSlots {
     /// Number of slots to yield, by the profile (amounts of resources) that each must have at least; the JobMaster may
     /// yield fewer.
     pub slots: Vec<ResourceRequirement>,

@@ -28,8 +28,8 @@ gateway! {
     RequestBlockedNodes => Vec<BlockedNode>, crate::Never;
     DeregisterApplication => (), DeregisterError;
     TakeFacts => u64, crate::Never;
-    ReportLackOfSlots => (), crate::Never;
-    AskToGiveWay => (), crate::Never;
+    ReportShortage => (), crate::Never;
+    AskToYield => (), crate::Never;
 }
 
 /// TaskExecutor → ResourceManager: registers a TaskExecutor; an earlier registration (incarnation) of its process is
@@ -108,7 +108,7 @@ pub struct NotifySlotAvailable {
 }
 
 /// TaskExecutor → ResourceManager: the TaskManager stops, so its registration and its slots are dropped at once, not
-/// only when heartbeats time out. Jobs lack these slots from then on; the JobMasters are told by the TaskExecutor
+/// only when heartbeats time out. Jobs miss these slots from then on; the JobMasters are told by the TaskExecutor
 /// itself. If an external resource system (YARN, Kubernetes) runs the TaskManager, this does not release it there: it
 /// may register again until it ends. Ignored if the incarnation is not registered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -391,7 +391,7 @@ pub struct ReleaseIdleWorker {
 /// ignores the message if that JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage
 /// lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReportLackOfSlots {
+pub struct ReportShortage {
     /// Job whose requirements cannot be met.
     pub job_id: JobId,
     /// Leadership of the JobMaster that declared the requirements.
@@ -401,11 +401,11 @@ pub struct ReportLackOfSlots {
 }
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this job holds and can't use yet. The
-/// ResourceManager asks the job's JobMaster for them (`GiveWay`, a hint that may be lost), and ignores the message if that JobMaster
+/// ResourceManager asks the job's JobMaster for them (`YieldSlots`, a hint that may be lost), and ignores the message if that JobMaster
 /// is not registered any more, or another process sends it. Repeated while the other job waits: at most every 2 s to a job that has freed
 /// slots since the last time, and every 15 s to one that has not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskToGiveWay {
+pub struct AskToYield {
     /// The job that is asked to yield slots.
     pub job_id: JobId,
     /// Leadership of the JobMaster that is asked.

@@ -61,7 +61,7 @@ pub struct AddTaskExecutor {
 }
 
 /// ResourceManager → SlotManager: a TaskExecutor is lost, released, or has registered again; it is removed with its slots,
-/// which jobs that held them lack from now on.
+/// which jobs that held them miss from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveTaskExecutor {
     /// Incarnation (registration at the ResourceManager) of the TaskExecutor that is removed; an unknown one changes

@@ -30,7 +30,7 @@ pub(crate) struct Space {
     folder: Arc<Path>,
 }
 
-/// Where one body is kept; its room is free again when it is dropped.
+/// The place of one body, in memory or in a file; its room is free again when this value is dropped.
 pub(crate) enum Storage {
     /// The body fits into memory.
     Memory(OwnedSemaphorePermit),

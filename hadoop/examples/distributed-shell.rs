@@ -42,7 +42,7 @@ const USAGE: &str =
 const PROGRAM: &str = "distributed-shell";
 /// The configuration's name there.
 const SITE: &str = "yarn-site.xml";
-/// Of the ApplicationMaster, MiB.
+/// Memory of the ApplicationMaster, in MiB.
 const MASTER_MEMORY: i64 = 256;
 /// A container that ended through no fault of its command is replaced, so many times in all.
 const REPLACEMENTS: u32 = 10;
@@ -65,14 +65,14 @@ async fn main() -> ExitCode {
     })
 }
 
-/// What is to be done. It travels in the environment of containers.
+/// The work of this application. The client and the ApplicationMaster pass it on in the environment of containers.
 #[derive(Debug, Clone)]
 struct Job {
     containers: u32,
     memory: i64,
     queue: String,
     command: String,
-    /// Where the files are in HDFS. They go with the application.
+    /// The directory of the application's files in HDFS, which is deleted when the application ends.
     directory: String,
     /// The program and the configuration in HDFS: URI, size, time.
     files: [(String, i64, i64); 2],
@@ -206,7 +206,7 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
     })
 }
 
-/// What the application's processes prove with who they are: they have no Kerberos tickets.
+/// Fetches the tokens by which the application's processes authenticate themselves: they have no Kerberos tickets.
 async fn tokens(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Outcome<Credentials> {
     let mut tokens = Credentials::new();
     if login.is_secure() {
@@ -295,7 +295,7 @@ async fn master() -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the ApplicationMaster knows of its workers.
+/// The ApplicationMaster's record of its workers.
 struct Work<'a> {
     job: &'a Job,
     /// Handed to each worker: all tokens but the ApplicationMaster's own for the ResourceManager.

@@ -78,7 +78,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 /// Container, node, kind and file.
 type Log = (String, String, String, String);
 
-/// What `yarn logs` prints: each log behind a head that says how long it is.
+/// Parses the output of `yarn logs`: each log follows a head that contains its length.
 fn parsed(mut text: &[u8]) -> BTreeMap<Log, Vec<Vec<u8>>> {
     let mut logs: BTreeMap<Log, Vec<Vec<u8>>> = BTreeMap::new();
     let position = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|w| w == part);
@@ -109,7 +109,7 @@ fn theirs(id: &str) -> BTreeMap<Log, Vec<Vec<u8>>> {
     parsed(&succeeded(cluster("yarn").args(["logs", "-applicationId", id])))
 }
 
-/// What a cluster must know that writes indexed files.
+/// The property, name and value, of a cluster that writes indexed files.
 const INDEXED: (&str, &str) = (
     "yarn.log-aggregation.file-controller.IFile.class",
     "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.\
@@ -240,7 +240,7 @@ fn logs_are_what_hadoops_own_command_prints() {
     assert!(!nobody.status.success() && said.contains("no such logs"), "{said}");
 }
 
-/// What a node opens HDFS with to put an application's logs there, where that takes more than a name.
+/// Returns the tokens by which a node writes an application's logs to HDFS; none without security.
 async fn tokens(conf: &Configuration, login: &Login) -> Credentials {
     let mut tokens = Credentials::new();
     if login.is_secure() {

@@ -19,7 +19,7 @@
 //!    An object of a lower number is in a checkpoint of B only if every complete checkpoint in between refers to it, as that of a
 //!    subtask which has finished. `n` then refers to it, so it is spared.
 //!
-//! What checkpoints of earlier JobMasters left under numbers above `n` stays until a newer checkpoint is complete.
+//! Files that checkpoints of earlier JobMasters left under numbers above `n` stay until a newer checkpoint is complete.
 //! [`CheckpointDirectory::delete_others`] has no bound: it is for a job whose end is recorded in its log.
 
 mod part;

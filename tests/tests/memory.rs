@@ -1,5 +1,5 @@
-//! What happens at the limits of memory: the job that takes too much fails and says so, by the name of the task; other jobs
-//! and the processes of the cluster go on, and what they take together stays below the one number that was configured.
+//! Tests of the limits of memory: a job that takes too much fails with an error that names the task; other jobs and the
+//! processes of the cluster go on, and their memory together stays below the one number that was configured.
 
 #![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test fails loudly, and measures real time")]

@@ -1,5 +1,5 @@
-//! What `test` needs of the machine beside cargo and a C compiler, looked for before anything is built. What is missing is
-//! installed, which is said, or named with its package. Nothing here may install anything silently, or go on without it.
+//! Looks for the tools that `test` needs besides cargo and a C compiler, before anything is built. A missing tool is installed, and
+//! the output says so, or is named with its package. This module must never install a tool silently, or go on without one.
 
 use crate::run::{Result, output, run};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// Where packages put what only administrators run.
+/// The directories in which packages install programs for administrators.
 const PLACES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// The device by which a process mounts file systems of its own.
 const FUSE: &str = "/dev/fuse";

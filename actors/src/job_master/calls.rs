@@ -6,9 +6,9 @@ use actix::{Context, Handler, ResponseFuture};
 use gateways::dispatcher::JobSummary;
 use gateways::job_master::{
     Cancel, CoordinationRequest, CoordinatorFailed, DisconnectResourceManager,
-    DisconnectTaskManager, FailSlot, GiveWay, JobMasterError, NotifyNotEnoughResources, OfferSlots,
+    DisconnectTaskManager, FailSlot, JobMasterError, NotifyNotEnoughResources, OfferSlots,
     OperatorEvent, RegisterTaskManager, RequestCheckpoints, RequestDetails, RequestStatus,
-    RequestSummary, UpdateTaskStates,
+    RequestSummary, UpdateTaskStates, YieldSlots,
 };
 use gateways::leader_election::Component;
 use gateways::program_host::{HandleCoordinationRequest, HandleOperatorEvent};
@@ -110,12 +110,12 @@ impl Handler<Ask<NotifyNotEnoughResources>> for JobMaster {
     }
 }
 
-impl Handler<Ask<GiveWay>> for JobMaster {
-    type Result = Answer<GiveWay>;
+impl Handler<Ask<YieldSlots>> for JobMaster {
+    type Result = Answer<YieldSlots>;
 
-    fn handle(&mut self, ask: Ask<GiveWay>, ctx: &mut Context<Self>) -> Answer<GiveWay> {
+    fn handle(&mut self, ask: Ask<YieldSlots>, ctx: &mut Context<Self>) -> Answer<YieldSlots> {
         if self.obeys(&ask) {
-            self.core.give_way(self.now(), &ask.body.slots);
+            self.core.yield_slots(self.now(), &ask.body.slots);
             self.turn(ctx);
         }
         Ok(())

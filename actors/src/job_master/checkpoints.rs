@@ -4,9 +4,9 @@
 //! A checkpoint must never be reported to the core as persisted before its record is in the log, and never as failed once its
 //! record may be there: the append is repeated until its outcome is known.
 //!
-//! What checkpoints of earlier JobMasters left is deleted after the first checkpoint of this one is complete, and never before:
-//! a JobMaster that was superseded while it read the log knows too little to delete anything. What a checkpoint left that was
-//! aborted is deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
+//! Files that checkpoints of earlier JobMasters left are deleted after the first checkpoint of this one is complete, never before:
+//! a JobMaster that was superseded while it read the log knows too little to delete anything. Files that an aborted
+//! checkpoint left are deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
 //! a successor.
 
 use super::coordinators::{SNAPSHOT, told_by_exit};

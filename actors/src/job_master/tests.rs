@@ -9,8 +9,8 @@ use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{TestProcess, seconds, session, settle};
 use gateways::job_master::{
     Cancel, CoordinationError, CoordinationRequest, CoordinatorFailed, DisconnectTaskManager,
-    FailSlot, GiveWay, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots,
-    OperatorEvent, RequestDetails, RequestStatus, RequestSummary,
+    FailSlot, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots, OperatorEvent,
+    RequestDetails, RequestStatus, RequestSummary, YieldSlots,
 };
 use gateways::job_services::JobReachedTerminalState;
 use gateways::program_host::BuildError;
@@ -388,13 +388,13 @@ async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn a_job_that_gives_way_frees_its_slots_and_waits_on() {
+async fn a_job_that_yields_frees_its_slots_and_waits_on() {
     let f = Fixture::start(graph(1, 3, false), &[]).await;
     until("registered", || !f.manager.declared.all().is_empty()).await;
     let worker = f.worker("tm1", Deployments::Take).await;
     worker.offer(&[1, 2]).await;
     let profile = model::ResourceProfile::unknown();
-    let two = GiveWay { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
+    let two = YieldSlots { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
     f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
     f.gateway.ask(two.clone()).await.unwrap();
     assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");

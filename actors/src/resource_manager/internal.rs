@@ -3,9 +3,9 @@
 
 use super::ResourceManagerActor;
 use actix::{Context, Handler};
-use gateways::job_master::{GiveWay, NotifyNotEnoughResources};
+use gateways::job_master::{NotifyNotEnoughResources, YieldSlots};
 use gateways::resource_manager::{
-    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerFact,
+    AskToYield, DeclareNeededWorkers, ReleaseIdleWorker, ReportShortage, ResourceManagerFact,
     TakeFacts,
 };
 use gateways::{Answer, Ask, Call, Principal};
@@ -40,12 +40,12 @@ impl Handler<Ask<TakeFacts>> for ResourceManagerActor {
     }
 }
 
-impl Handler<Ask<ReportLackOfSlots>> for ResourceManagerActor {
-    type Result = Answer<ReportLackOfSlots>;
+impl Handler<Ask<ReportShortage>> for ResourceManagerActor {
+    type Result = Answer<ReportShortage>;
 
-    fn handle(&mut self, ask: Ask<ReportLackOfSlots>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<ReportShortage>, _: &mut Context<Self>) -> Self::Result {
         let own = is_own(&ask);
-        let ReportLackOfSlots { job_id, job_master_id, mut message } = ask.body;
+        let ReportShortage { job_id, job_master_id, mut message } = ask.body;
         let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
         if let Some(job) = job {
             if let Some(error) = self.core.last_driver_error() {
@@ -57,15 +57,15 @@ impl Handler<Ask<ReportLackOfSlots>> for ResourceManagerActor {
     }
 }
 
-impl Handler<Ask<AskToGiveWay>> for ResourceManagerActor {
-    type Result = Answer<AskToGiveWay>;
+impl Handler<Ask<AskToYield>> for ResourceManagerActor {
+    type Result = Answer<AskToYield>;
 
-    fn handle(&mut self, ask: Ask<AskToGiveWay>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<AskToYield>, _: &mut Context<Self>) -> Self::Result {
         let own = is_own(&ask);
-        let AskToGiveWay { job_id, job_master_id, slots } = ask.body;
+        let AskToYield { job_id, job_master_id, slots } = ask.body;
         let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
         if let Some(job) = job {
-            job.gateway.tell(GiveWay { slots });
+            job.gateway.tell(YieldSlots { slots });
         }
         Ok(())
     }

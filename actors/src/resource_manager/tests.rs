@@ -350,7 +350,7 @@ async fn only_the_job_master_that_leads_registers_and_declares() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn within_the_start_up_period_a_job_waits_after_it_the_lack_is_told() {
+async fn within_the_start_up_period_a_job_waits_after_it_the_shortage_is_reported() {
     let options = [("resourcemanager.standalone.start-up-time", "30 s")];
     let world = world(false, &options).await;
     let worker = world.worker("tm-1");
@@ -358,11 +358,11 @@ async fn within_the_start_up_period_a_job_waits_after_it_the_lack_is_told() {
     let job = world.job(master(7)).await;
     world.require(master(7), 8).await.expect("taken");
     seconds(28).await;
-    assert_eq!(job.lacks.all().len(), 0);
+    assert_eq!(job.shortages.all().len(), 0);
     seconds(3).await;
-    let lack = job.lacks.take().remove(0);
+    let shortage = job.shortages.take().remove(0);
     assert_eq!(
-        lack.message,
+        shortage.message,
         "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
     );
 }
@@ -384,15 +384,15 @@ async fn the_workers_of_an_ended_application_have_heard_of_it_before_it_is_dereg
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn a_job_master_is_asked_to_give_way_and_one_that_leads_no_more_is_not() {
+async fn a_job_master_is_asked_to_yield_and_one_that_leads_no_more_is_not() {
     let world = world(false, &[]).await;
     let job = world.job(master(7)).await;
     for master in [master(6), master(7)] {
-        let asked = AskToGiveWay { job_id: JOB, job_master_id: master, slots: vec![] };
+        let asked = AskToYield { job_id: JOB, job_master_id: master, slots: vec![] };
         world.rm.ask(asked).await.expect("taken");
     }
     settle().await;
-    assert_eq!(job.give_way.all().len(), 1);
+    assert_eq!(job.yield_slots.all().len(), 1);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -562,11 +562,11 @@ async fn failed_starts_back_off_and_the_job_fails_with_the_last_error() {
     let avoided = world.driver.state().avoided.clone();
     assert_eq!(avoided, [vec!["host-old"], vec!["bad", "host-old"]], "told before the request");
     world.driver.say(fail(2, "quota exceeded")).await;
-    assert_eq!(job.lacks.all().len(), 0);
+    assert_eq!(job.shortages.all().len(), 0);
     seconds(10).await;
-    let lack = job.lacks.take().remove(0);
+    let shortage = job.shortages.take().remove(0);
     assert_eq!(
-        lack.message,
+        shortage.message,
         "needs 2 slots of any size, 0 registered, 0 free; the resource system's last error: quota exceeded"
     );
 }

@@ -12,9 +12,9 @@ use crate::services::{ProcessServices, Running, TurnMarker, stops_at_once};
 use crate::turns::{take_step, takes_steps};
 use actix::{Actor, AsyncContext, Context, Handler};
 use control::slot_manager::workers::NewWorker;
-use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
+use control::slot_manager::{Command, Refusal, Settings, Shortage, SlotManager, SlotRequest};
 use gateways::resource_manager::{
-    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerFact,
+    AskToYield, DeclareNeededWorkers, ReleaseIdleWorker, ReportShortage, ResourceManagerFact,
     ResourceManagerGateway, ResourceOverview,
 };
 use gateways::slot_manager::{
@@ -192,12 +192,12 @@ impl SlotManagerActor {
                     worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
                 }
             }
-            Command::TellLack(lack) => self.tell_lack(lack),
-            Command::AskToGiveWay { job_id, job_master_id, slots } => {
+            Command::ReportShortage(shortage) => self.report_shortage(shortage),
+            Command::AskToYield { job_id, job_master_id, slots } => {
                 let count: u32 = slots.iter().map(|need| need.slots).fold(0, u32::saturating_add);
-                tracing::info!(%job_id, slots = count, "asked to give way: another job could run");
+                tracing::info!(%job_id, slots = count, "asked the job to yield slots: another job could run with them");
                 // A hint that may be lost: a job that keeps others waiting is asked again.
-                self.resource_manager.tell(AskToGiveWay { job_id, job_master_id, slots });
+                self.resource_manager.tell(AskToYield { job_id, job_master_id, slots });
             }
             Command::NeedWorkers { seen, missing } => {
                 let missing = missing.into_iter().collect();
@@ -209,13 +209,13 @@ impl SlotManagerActor {
         }
     }
 
-    fn tell_lack(&self, lack: Lack) {
-        let Lack { job_id, job_master_id, message } = lack;
+    fn report_shortage(&self, shortage: Shortage) {
+        let Shortage { job_id, job_master_id, message } = shortage;
         let name = self.jobs.get(&job_id).map_or("", |job| job.job_name.as_str());
         tracing::warn!(%job_id, name, message, "requirements can't be met");
-        let lack = ReportLackOfSlots { job_id, job_master_id, message };
+        let report = ReportShortage { job_id, job_master_id, message };
         // A hint that may be lost: the shortage is reported again every few seconds while it lasts.
-        self.resource_manager.tell(lack);
+        self.resource_manager.tell(report);
     }
 
     fn request_slot(&mut self, request: SlotRequest, ctx: &mut Context<Self>) {

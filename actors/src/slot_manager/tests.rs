@@ -197,19 +197,19 @@ async fn a_removed_worker_is_replaced_and_a_freed_slot_is_given_again() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn the_lack_is_told_after_the_start_up_period() {
+async fn the_shortage_is_reported_after_the_start_up_period() {
     let world = world(standalone()).await;
     let _worker = world.worker("tm-1", 11, 4).await;
     world.require(1, 8).await;
     seconds(58).await;
-    assert_eq!(world.rm.lacks.all(), []);
+    assert_eq!(world.rm.shortages.all(), []);
     seconds(3).await;
-    let lack = world.rm.lacks.take().remove(0);
+    let shortage = world.rm.shortages.take().remove(0);
     assert_eq!(
-        lack.message,
+        shortage.message,
         "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
     );
-    assert_eq!(lack.job_id, JOB);
+    assert_eq!(shortage.job_id, JOB);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -219,7 +219,7 @@ async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for
     world.require(1, 5).await;
     world.require_for(JobId(2), 6, 4).await;
     seconds(1).await;
-    let asked = world.rm.give_way.take().remove(0);
+    let asked = world.rm.yield_slots.take().remove(0);
     assert_eq!((asked.job_id, asked.job_master_id), (JOB, JobMasterId(session(1))));
     assert_eq!(asked.slots[0].slots, 4);
     world.free_all(11, &worker).await;

@@ -28,8 +28,9 @@ options! {
     FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
     /// Maximum time of an orderly shutdown; then the process ends anyway.
     SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;
-    /// Directories for blobs, programs, spilled data and working directories of program hosts. Where a container
-    /// has local directories of its own, those are the default.
+    /// Directories for blobs, programs, spilled data and working directories of program hosts. Only the working directories are
+    /// spread over all of them, in turn; everything else, the blob store of a JobManager and the blob cache of a TaskManager
+    /// included, is in the first directory. Where a container has local directories of its own, those are the default.
     TMP_DIRS: List = "io.tmp.dirs" => List(vec!["/tmp".to_owned()]),
         other ["taskmanager.tmp.dirs", "web.tmpdir"];
 }

@@ -104,7 +104,7 @@ impl JobCore {
     /// regions finish, as many of their slots are freed instead of reused.
     /// Called when the ResourceManager asks the job to yield; a new call replaces what is owed. Does nothing if the job does
     /// not run or is ending.
-    pub fn give_way(&mut self, now: Now, wanted: &[ResourceRequirement]) {
+    pub fn yield_slots(&mut self, now: Now, wanted: &[ResourceRequirement]) {
         if !self.is_live() {
             return;
         }
@@ -179,7 +179,7 @@ impl JobCore {
     }
 
     /// Finds idle slots of other regions that together serve every shared slot which the given
-    /// region lacks, taking the last idle ones first. Returns the moves (from, to); `None` if some
+    /// region still needs, taking the last idle ones first. Returns the moves (from, to); `None` if some
     /// shared slot finds none.
     fn completing(
         &self,

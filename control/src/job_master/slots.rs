@@ -39,7 +39,7 @@ impl JobCore {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
     }
 
-    /// Takes the slots that a TaskExecutor offers, as far as regions that wait, or are to restart, lack slots (a job that is ending needs
+    /// Takes the slots that a TaskExecutor offers, as far as regions that wait, or are to restart, miss slots (a job that is ending needs
     /// none, and none that it has freed before is taken), and deploys regions that are complete with them. Returns the accepted
     /// allocations, also those that were accepted before; the TaskExecutor frees the others.
     ///
@@ -158,7 +158,7 @@ impl JobCore {
     }
 
     /// Handles the ResourceManager's report, with the text `message`, that the declared requirements can't be met. Regions that idle slots
-    /// of later ones complete get these and are deployed; those that still lack slots fail with this message (kind [`NO_RESOURCE`], about
+    /// of later ones complete get these and are deployed; those that still miss slots fail with this message (kind [`NO_RESOURCE`], about
     /// which the restart strategy decides), unless the job is bounded and another region runs, whose slots will become free. The text is
     /// kept for the message of a region that later waits for slots too long. Ignored unless the job is RUNNING or RESTARTING.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
@@ -174,7 +174,7 @@ impl JobCore {
         }
     }
 
-    /// Returns the regions that wait and lack slots.
+    /// Returns the regions that wait and miss slots.
     pub(super) fn starving(&self) -> Vec<RegionIndex> {
         let all = self.regions.iter().map(|(index, _)| index);
         all.filter(|region| self.misses_slots(*region)).collect()

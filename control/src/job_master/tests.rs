@@ -142,9 +142,9 @@ impl World {
     fn coordinators_up(&mut self) {
         self.core.coordinators_started(self.now(), self.core.round, Ok(()));
     }
-    fn give_way(&mut self, slots: u32) {
+    fn yield_slots(&mut self, slots: u32) {
         let profile = ResourceProfile::unknown();
-        self.core.give_way(self.now(), &[ResourceRequirement { profile, slots }]);
+        self.core.yield_slots(self.now(), &[ResourceRequirement { profile, slots }]);
     }
     fn pass(&mut self, ms: u64) {
         self.now += ms;
@@ -547,13 +547,13 @@ fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
 }
 
 #[test]
-fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
+fn a_job_that_yields_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     let mut w = World::started(pair(3), patient());
     let part = w.tm(1, 2);
     w.commands();
-    w.give_way(1);
+    w.yield_slots(1);
     assert_eq!(freed(&w.commands()), part[1..], "one of two");
-    w.give_way(9);
+    w.yield_slots(9);
     assert_eq!(freed(&w.commands()), part[..1]);
     assert_eq!(w.core.slots_on(&tm_name(1)), []);
     // Words about them are late.
@@ -566,7 +566,7 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     // It waits on, and takes slots when they come.
     w.tm(2, 3);
     assert_eq!(deployed(&w.commands()).len(), 6);
-    w.give_way(9);
+    w.yield_slots(9);
     assert_eq!(freed(&w.commands()), [], "what runs is kept");
 }
 
@@ -574,7 +574,7 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
 fn what_could_not_be_given_is_given_when_a_region_finishes() {
     let mut w = World::started(graph(vec![vertex(1, 5)], vec![]), patient());
     let part = w.tm(1, 2);
-    w.give_way(1);
+    w.yield_slots(1);
     assert_eq!(freed(&w.commands()), []);
     for expected in [1, 0] {
         let next = w.running_on(1)[0];
@@ -584,16 +584,16 @@ fn what_could_not_be_given_is_given_when_a_region_finishes() {
 }
 
 #[test]
-fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_restart() {
+fn a_job_that_yields_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_restart() {
     let mut w = World::started(coordinated_pair(), patient());
     w.tm(1, 2);
-    w.give_way(9);
+    w.yield_slots(9);
     assert_eq!(freed(&w.commands()), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
     w.report(1, tasks[0], ExecutionState::Failed);
     w.report_all(&tasks[1..], ExecutionState::Canceled);
-    w.give_way(9);
+    w.yield_slots(9);
     assert_eq!(freed(&w.commands()), []);
 }
 

@@ -1,5 +1,5 @@
-//! Which failures of a job are logged: one that repeats is logged once, then with a count. Pure: time comes in. Nothing
-//! here may decide what becomes of a failure.
+//! Decides which failures of a job are logged: a failure that repeats is logged once, then with a count. A pure function of the
+//! time that its caller passes. This module must never decide how the job reacts to a failure.
 
 use std::time::Duration;
 

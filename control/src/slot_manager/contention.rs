@@ -1,9 +1,9 @@
 //! Contention: several jobs wait for slots at the same time; which is served first, and which of
 //! them yield.
 //!
-//! Of several jobs that each hold a part of the slots they need, none runs, and none ever will
+//! If several jobs each hold a part of the slots they need, none of them runs, and none ever will
 //! while each keeps its part: after a failure, or when a JobManager has come back, parts are held
-//! in any order. So the jobs that are served later yield as many slots as one served earlier needs
+//! in any order. Therefore the jobs that are served later yield as many slots as one served earlier needs
 //! to run. Functions of values alone. Which slots a job uses is not known here: its JobMaster keeps
 //! that.
 //!
@@ -24,7 +24,7 @@ pub struct Waiting<'a> {
     /// The job's place in the order of service; a job yields its slots only to jobs with a smaller one.
     pub turn: Turn,
     /// The requirements that the job's slots leave unfulfilled.
-    pub lacking: &'a [ResourceRequirement],
+    pub unfulfilled: &'a [ResourceRequirement],
     /// Numbers of slots by profile that TaskExecutors have allocated to the job and that another job could use now. Empty if it has none,
     /// or is not to be asked: it was asked 2 to 15 s ago and has freed nothing since.
     pub held: Slots<'a>,
@@ -74,7 +74,7 @@ pub fn plan_yielding(mut waiting: Vec<Waiting<'_>>) -> YieldPlan {
         if plan.givers.contains_key(&job.job_id) {
             continue;
         }
-        let mut rest = job.lacking.to_vec();
+        let mut rest = job.unfulfilled.to_vec();
         let mut given = Vec::new();
         for other in holders.iter().take_while(|other| other.turn > job.turn) {
             if rest.is_empty() {
@@ -107,7 +107,7 @@ fn difference(
     };
     let each = of.iter().map(|need| {
         let unmet = slots_in(left, need);
-        debug_assert!(unmet <= need.slots, "more is unmet than was lacked");
+        debug_assert!(unmet <= need.slots, "more is unmet than was unfulfilled");
         let slots = need.slots.saturating_sub(unmet);
         ResourceRequirement { profile: need.profile.clone(), slots }
     });
@@ -125,7 +125,7 @@ mod tests {
     struct Job {
         id: u128,
         exceeds: bool,
-        lacks: Vec<ResourceRequirement>,
+        unfulfilled: Vec<ResourceRequirement>,
         held: u32,
         is_due: bool,
     }
@@ -134,8 +134,8 @@ mod tests {
         vec![ResourceRequirement { profile: ResourceProfile::unknown(), slots }]
     }
 
-    fn job(id: u128, lacks: u32, held: u32) -> Job {
-        Job { id, exceeds: false, lacks: slots(lacks), held, is_due: true }
+    fn job(id: u128, shortage: u32, held: u32) -> Job {
+        Job { id, exceeds: false, unfulfilled: slots(shortage), held, is_due: true }
     }
 
     fn plan_of(jobs: &[Job]) -> YieldPlan {
@@ -143,7 +143,7 @@ mod tests {
         let waiting = jobs.iter().map(|job| Waiting {
             job_id: JobId(job.id),
             turn: Turn { exceeds: job.exceeds, order: u64::try_from(job.id).unwrap() },
-            lacking: &job.lacks,
+            unfulfilled: &job.unfulfilled,
             held: BTreeMap::from([(&profile, job.held)]),
             is_due: job.is_due,
         });
@@ -157,20 +157,20 @@ mod tests {
     }
 
     #[test]
-    fn of_three_that_hold_a_part_each_the_last_gives_way_to_the_first() {
+    fn of_three_that_hold_a_part_each_the_last_yields_to_the_first() {
         let three = [job(1, 4, 4), job(2, 4, 4), job(3, 4, 4)];
         assert_eq!(gives(&three), [(3, 4)]);
         assert_eq!(plan_of(&three).receivers, BTreeSet::from([JobId(1)]));
     }
 
     #[test]
-    fn nobody_gives_way_to_one_that_would_have_too_little_all_the_same() {
+    fn no_job_yields_to_one_that_would_have_too_little_all_the_same() {
         assert_eq!(gives(&[job(1, 9, 4), job(2, 4, 4), job(3, 4, 4)]), [(3, 4)]);
         assert_eq!(gives(&[job(1, 9, 4), job(2, 4, 4)]), []);
     }
 
     #[test]
-    fn one_that_needs_more_than_there_is_gives_to_those_that_came_later_what_they_lack() {
+    fn one_that_needs_more_than_there_is_yields_to_later_ones_what_they_need() {
         let first = Job { exceeds: true, ..job(1, 1, 18) };
         assert_eq!(gives(&[first, job(2, 4, 0)]), [(1, 4)]);
     }
@@ -184,40 +184,40 @@ mod tests {
     #[test]
     fn slots_that_are_too_small_are_not_asked_for() {
         let profile = ResourceProfile { cpu_millis: 2000, ..Default::default() };
-        let lacks = vec![ResourceRequirement { profile, slots: 1 }];
-        assert_eq!(gives(&[Job { lacks, ..job(1, 1, 1) }, job(2, 4, 4)]), []);
+        let unfulfilled = vec![ResourceRequirement { profile, slots: 1 }];
+        assert_eq!(gives(&[Job { unfulfilled, ..job(1, 1, 1) }, job(2, 4, 4)]), []);
     }
 
     prop_compose! {
-        fn a_job()(id in 1u128..7, lacks in 1u32..9, held in 0u32..9, exceeds in any::<bool>(), is_due in any::<bool>()) -> Job {
-            Job { exceeds, is_due, ..job(id, lacks, held) }
+        fn a_job()(id in 1u128..7, shortage in 1u32..9, held in 0u32..9, exceeds in any::<bool>(), is_due in any::<bool>()) -> Job {
+            Job { exceeds, is_due, ..job(id, shortage, held) }
         }
     }
 
     proptest! {
         #[test]
-        fn who_gives_way_lets_somebody_before_him_run(jobs in proptest::collection::vec(a_job(), 0..6)) {
+        fn a_job_that_yields_lets_an_earlier_one_run(jobs in proptest::collection::vec(a_job(), 0..6)) {
             let mut jobs = jobs;
             jobs.sort_by_key(|job| job.id);
             jobs.dedup_by_key(|job| job.id);
             jobs.sort_by_key(|job| (job.exceeds, job.id));
             let (plan, gives) = (plan_of(&jobs), gives(&jobs));
-            let lacks = |job: &Job| job.lacks[0].slots;
+            let shortage = |job: &Job| job.unfulfilled[0].slots;
             let receives = |job: &&Job| plan.receivers.contains(&JobId(job.id));
             let place = |id| jobs.iter().position(|job| job.id == id).unwrap();
             // The yielded slots cover a shortage exactly, and were held.
             let given: u32 = gives.iter().map(|(_, slots)| slots).sum();
-            prop_assert_eq!(given, jobs.iter().filter(receives).map(lacks).sum::<u32>());
+            prop_assert_eq!(given, jobs.iter().filter(receives).map(shortage).sum::<u32>());
             for (giver, slots) in &gives {
                 prop_assert!(*slots > 0 && *slots <= jobs[place(*giver)].held);
                 let mut before = jobs.iter().take(place(*giver)).filter(receives);
-                prop_assert!(before.any(|job| job.is_due), "{giver} gives way for nothing");
+                prop_assert!(before.any(|job| job.is_due), "{giver} yields for nothing");
                 prop_assert!(!plan.receivers.contains(&JobId(*giver)));
             }
             // Progress: the first job that could be met with everything that later jobs hold is met.
             let met = jobs.iter().enumerate().find(|(place, job)| {
                 let behind: u32 = jobs.iter().skip(place + 1).map(|j| j.held).sum();
-                job.is_due && lacks(job) <= behind
+                job.is_due && shortage(job) <= behind
             });
             if let Some((_, job)) = met {
                 prop_assert!(receives(&job), "{job:?} waits for ever");

@@ -14,10 +14,10 @@ mod choosing;
 pub mod contention;
 pub mod counts;
 mod holdings;
-mod lacks;
 pub mod matching;
 mod queue;
 mod shelves;
+mod shortages;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -25,11 +25,10 @@ mod types;
 pub mod workers;
 mod yielding;
 
-pub use types::{Command, Lack, Overview, Refusal, Settings, SlotRequest, Supply};
+pub use types::{Command, Overview, Refusal, Settings, Shortage, SlotRequest, Supply};
 
 use crate::mutation::Rule;
 use counts::Counts;
-use lacks::Agenda;
 use matching::unmet_by;
 use model::slots::SlotAllocation;
 use model::{
@@ -37,6 +36,7 @@ use model::{
     WorkerResourceSpec,
 };
 use queue::{Queue, Waiter};
+use shortages::Agenda;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use workers::{NewWorker, SlotState, Workers};
@@ -48,7 +48,7 @@ struct Job {
     /// The number of the job's first declaration, which gives its place in the queue.
     order: u64,
     requirements: Vec<ResourceRequirement>,
-    lacking_since: Option<Duration>,
+    short_since: Option<Duration>,
     told_at: Option<Duration>,
     /// The last time when the job was asked to yield, and whether it did.
     asked: Option<Asked>,
@@ -129,7 +129,7 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them lack them from now on, and the next check looks for
+    /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them miss them from now on, and the next check looks for
     /// replacements. Slots stay as they are if the TaskExecutor is not registered; the removal is counted all the same
     /// ([`Command::NeedWorkers`]'s `seen`).
     pub fn remove_worker(&mut self, instance_id: InstanceId) {
@@ -197,7 +197,7 @@ impl SlotManager {
     }
 
     /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known result;
-    /// `refusal` gives the slot's new state. The job lacks the slot again, and the next check chooses another. Ignored if the
+    /// `refusal` gives the slot's new state. The job misses the slot again, and the next check chooses another. Ignored if the
     /// slot is no longer held under that allocation. `now` is monotonic.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
@@ -227,7 +227,7 @@ impl SlotManager {
             job_master_id,
             order,
             requirements: Vec::new(),
-            lacking_since: None,
+            short_since: None,
             told_at: None,
             asked: None,
             promised_at: None,
@@ -280,8 +280,8 @@ impl SlotManager {
     }
 
     /// Replaces the set of worker specs that the external resource system can never provide, each with the reason. The next
-    /// [`SlotManager::check`] reports the shortage ([`Command::TellLack`]) for the jobs that miss slots of one of them, at the earliest
-    /// 0.5 s after their shortage began, instead of only after `slot.request.timeout`.
+    /// [`SlotManager::check`] reports the shortage ([`Command::ReportShortage`]) for the jobs that miss slots of one of them, at the
+    /// earliest 0.5 s after their shortage began, instead of only after `slot.request.timeout`.
     pub fn refuse_workers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
@@ -290,7 +290,7 @@ impl SlotManager {
         self.refusals_changed = true;
     }
 
-    /// Gives free slots to jobs that lack some, and returns all commands that follow at `now` (monotonic): slot requests,
+    /// Gives free slots to jobs with a shortage, and returns all commands that follow at `now` (monotonic): slot requests,
     /// requests to yield, reports of shortages, and, if workers are requested, released idle workers and missing workers. To be
     /// called after changes and at regular intervals.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
@@ -301,8 +301,8 @@ impl SlotManager {
             changed.append(&mut self.refresh());
         }
         self.note_waiting(now, &changed);
-        self.ask_to_give_way(now, &mut commands);
-        self.tell_lacks(now, &mut commands);
+        self.ask_to_yield(now, &mut commands);
+        self.report_shortages(now, &mut commands);
         self.release_idle(now, &mut commands);
         self.declare_workers(&mut commands);
         let Self { ended, workers, .. } = self;
@@ -321,14 +321,14 @@ impl SlotManager {
             };
             let held = self.workers.holdings().of(*job_id);
             let slots = held.map(|held| held.all.as_slots()).unwrap_or_default();
-            let lacking = unmet_by(&job.requirements, slots);
-            if lacking.is_empty() {
+            let unfulfilled = unmet_by(&job.requirements, slots);
+            if unfulfilled.is_empty() {
                 self.queue.remove(*job_id);
                 continue;
             }
             let waiter = Waiter {
                 order: job.order,
-                lacking,
+                unfulfilled,
                 own: held.map(|held| held.usable.clone()).unwrap_or_default(),
                 gives: held.is_some_and(|held| !held.given.is_empty()),
             };
@@ -344,11 +344,11 @@ impl SlotManager {
                 continue;
             };
             if self.queue.get(*job_id).is_none() {
-                job.lacking_since = None;
+                job.short_since = None;
                 self.agenda.cancel(*job_id);
             } else {
-                let since = *job.lacking_since.get_or_insert(now);
-                self.agenda.plan(*job_id, lacks::first_look(&self.settings.supply, since));
+                let since = *job.short_since.get_or_insert(now);
+                self.agenda.plan(*job_id, shortages::first_look(&self.settings.supply, since));
             }
         }
     }
@@ -363,7 +363,7 @@ impl SlotManager {
     /// Gives free slots to waiting jobs in the order of their declarations: first to jobs that can be met without the
     /// end of a running job, then to the others. Stops when no free slot fits any job.
     fn serve(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let mut open = self.queue.lacking().clone();
+        let mut open = self.queue.unfulfilled().clone();
         if !self.fits_somebody(&open) {
             return;
         }
@@ -408,10 +408,11 @@ impl SlotManager {
         open: &mut Counts,
         commands: &mut Vec<Command>,
     ) {
-        let Some(lacking) = self.queue.get(job_id).map(|waiter| waiter.lacking.clone()) else {
+        let Some(unfulfilled) = self.queue.get(job_id).map(|waiter| waiter.unfulfilled.clone())
+        else {
             return;
         };
-        for need in &lacking {
+        for need in &unfulfilled {
             let requested = self.request_slots(now, job_id, need, commands);
             open.take(&need.profile, requested);
         }

@@ -15,7 +15,7 @@ pub(super) struct Waiter {
     /// The number of the job's first declaration.
     pub(super) order: u64,
     /// The job's unfulfilled requirements; not empty.
-    pub(super) lacking: Vec<ResourceRequirement>,
+    pub(super) unfulfilled: Vec<ResourceRequirement>,
     /// The slots that the job holds on usable workers.
     pub(super) own: Counts,
     /// True if a TaskExecutor has allocated some of these slots, so that other jobs could use them.
@@ -23,13 +23,14 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    fn lacks(&self) -> u64 {
-        self.lacking.iter().map(|need| u64::from(need.slots)).sum()
+    /// Returns the number of slots that the job is short of.
+    fn shortage(&self) -> u64 {
+        self.unfulfilled.iter().map(|need| u64::from(need.slots)).sum()
     }
 
     /// Returns the number of slots that the pool must contain for this job, its own included.
     fn demand(&self) -> u64 {
-        self.lacks() + self.own.total()
+        self.shortage() + self.own.total()
     }
 }
 
@@ -42,10 +43,10 @@ pub(super) struct Queue {
     waiters: BTreeMap<JobId, Waiter>,
     by_order: BTreeMap<u64, JobId>,
     by_demand: BySlots,
-    by_lack: BySlots,
+    by_shortage: BySlots,
     givers: BTreeSet<JobId>,
     /// The unfulfilled requirements of all waiting jobs together.
-    lacking: Counts,
+    unfulfilled: Counts,
     /// The slots that all waiting jobs hold on usable workers.
     own: Counts,
 }
@@ -77,8 +78,8 @@ impl Queue {
     }
 
     /// Returns the unfulfilled requirements of all waiting jobs together.
-    pub(super) fn lacking(&self) -> &Counts {
-        &self.lacking
+    pub(super) fn unfulfilled(&self) -> &Counts {
+        &self.unfulfilled
     }
 
     /// Returns the slots that all waiting jobs hold on usable workers.
@@ -91,11 +92,11 @@ impl Queue {
         self.remove(job);
         self.by_order.insert(waiter.order, job);
         self.by_demand.entry(waiter.demand()).or_default().insert(waiter.order, job);
-        self.by_lack.entry(waiter.lacks()).or_default().insert(waiter.order, job);
+        self.by_shortage.entry(waiter.shortage()).or_default().insert(waiter.order, job);
         if waiter.gives {
             self.givers.insert(job);
         }
-        self.lacking.add_all(&waiter.lacking.iter().collect());
+        self.unfulfilled.add_all(&waiter.unfulfilled.iter().collect());
         self.own.add_all(&waiter.own);
         self.waiters.insert(job, waiter);
     }
@@ -107,9 +108,9 @@ impl Queue {
         };
         self.by_order.remove(&waiter.order);
         take_from(&mut self.by_demand, waiter.demand(), waiter.order);
-        take_from(&mut self.by_lack, waiter.lacks(), waiter.order);
+        take_from(&mut self.by_shortage, waiter.shortage(), waiter.order);
         self.givers.remove(&job);
-        self.lacking.take_all(&waiter.lacking.iter().collect());
+        self.unfulfilled.take_all(&waiter.unfulfilled.iter().collect());
         self.own.take_all(&waiter.own);
     }
 
@@ -124,8 +125,8 @@ impl Queue {
     }
 
     /// Returns the jobs with a shortage of at most `slots` slots.
-    pub(super) fn lacking_at_most(&self, slots: u64) -> impl Iterator<Item = JobId> {
-        self.by_lack.range(..=slots).flat_map(|(_, jobs)| jobs.values().copied())
+    pub(super) fn shortage_at_most(&self, slots: u64) -> impl Iterator<Item = JobId> {
+        self.by_shortage.range(..=slots).flat_map(|(_, jobs)| jobs.values().copied())
     }
 
     /// Returns true if a job needs more than the slots of `pool` that are not its own. Such a job cannot be met before
@@ -141,7 +142,7 @@ impl Queue {
                 *slots -= own.min(*slots);
             }
         }
-        !unmet_by(&waiter.lacking, others).is_empty()
+        !unmet_by(&waiter.unfulfilled, others).is_empty()
     }
 
     /// Returns a job's place in the order of service, given a pool of these slots.

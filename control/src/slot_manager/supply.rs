@@ -40,8 +40,8 @@ impl SlotManager {
         let Supply::Active { worker, slots_max, redundant, .. } = &self.settings.supply else {
             return;
         };
-        let lacking = self.queue.lacking().as_requirements();
-        let mut missing = workers_for(&lacking, worker).workers;
+        let unfulfilled = self.queue.unfulfilled().as_requirements();
+        let mut missing = workers_for(&unfulfilled, worker).workers;
         let (_, ready) = self.workers.shelves().idle_counts();
         let spare = redundant.saturating_sub(ready);
         if self.wanting > 0 && spare > 0 {

@@ -58,8 +58,8 @@ fn any_slots(slots: u32) -> Vec<ResourceRequirement> {
 fn requests(commands: &[Command]) -> Vec<SlotRequest> {
     picked!(commands, Command::RequestSlot(request) => request.clone())
 }
-fn lacks(commands: &[Command]) -> Vec<String> {
-    picked!(commands, Command::TellLack(lack) => lack.message.clone())
+fn shortages(commands: &[Command]) -> Vec<String> {
+    picked!(commands, Command::ReportShortage(shortage) => shortage.message.clone())
 }
 /// The newest declaration of missing workers, as (slots of spec, how many).
 fn missing(commands: &[Command]) -> Option<Vec<(u32, u32)>> {
@@ -101,17 +101,17 @@ fn requirements_wait_for_workers() {
 }
 
 #[test]
-fn within_the_start_up_period_nothing_fails_after_it_the_lack_is_told_in_full() {
+fn within_the_start_up_period_nothing_fails_after_it_the_shortage_is_reported_in_full() {
     let mut sm = with_job(4, 8);
     granted(&mut sm, s(1));
     assert_eq!(sm.check(s(59)), []);
     let commands = sm.check(s(60));
     assert_eq!(
-        lacks(&commands),
+        shortages(&commands),
         ["needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"]
     );
     assert_eq!(sm.check(s(61)), [], "told once");
-    assert_eq!(lacks(&sm.check(s(66))).len(), 1, "and again while it lasts");
+    assert_eq!(shortages(&sm.check(s(66))).len(), 1, "and again while it lasts");
     sm.require(JOB, master(1), any_slots(4));
     assert_eq!(sm.check(s(80)), []);
 }
@@ -217,7 +217,7 @@ fn a_superseded_job_master_declares_nothing() {
 
 /// The jobs that are asked to yield, and the number of slots each.
 fn asked(commands: &[Command]) -> Vec<(JobId, u32)> {
-    picked!(commands, Command::AskToGiveWay { job_id, slots, .. } => {
+    picked!(commands, Command::AskToYield { job_id, slots, .. } => {
         (*job_id, slots.iter().map(|need| need.slots).sum())
     })
 }
@@ -250,7 +250,7 @@ fn three_jobs(needs: [u32; 3]) -> SlotManager {
 }
 
 /// Makes the job free that number of its slots.
-fn give_way(sm: &mut SlotManager, now: Duration, job_id: JobId, slots: usize) {
+fn yield_slots(sm: &mut SlotManager, now: Duration, job_id: JobId, slots: usize) {
     let held: Vec<_> = sm.workers().held_by(job_id).map(|(i, n, s)| (i, n, s.state)).collect();
     for (instance, index, state) in held.into_iter().take(slots) {
         sm.free_slot(now, instance, index, state.holder().unwrap().allocation_id);
@@ -274,7 +274,7 @@ fn jobs_that_hold_a_part_each_do_not_wait_for_each_other() {
     let commands = sm.check(s(2));
     assert_eq!(asked(&commands), [(JobId(3), 4)], "who declared last");
     assert_eq!(asked(&sm.check(s(3))), [], "asked once");
-    give_way(&mut sm, s(3), JobId(3), 4);
+    yield_slots(&mut sm, s(3), JobId(3), 4);
     assert_eq!(granted(&mut sm, s(3)), BTreeMap::from([(JobId(1), 4)]));
     // The first runs; those that remain have nothing to gain from each other.
     assert_eq!(asked(&sm.check(s(10))), []);
@@ -298,11 +298,11 @@ fn a_small_job_takes_from_a_large_one_what_it_needs_only() {
     sm.require(OTHER, master(1), any_slots(2));
     sm.check(s(2));
     assert_eq!(asked(&sm.check(s(3))), [(JOB, 2)]);
-    give_way(&mut sm, s(3), JOB, 2);
+    yield_slots(&mut sm, s(3), JOB, 2);
     assert_eq!(granted(&mut sm, s(3)), BTreeMap::from([(OTHER, 2)]));
     // When it has ended the large one has them back, and with a fifth it has all.
     sm.remove_job(OTHER);
-    give_way(&mut sm, s(4), OTHER, 2);
+    yield_slots(&mut sm, s(4), OTHER, 2);
     sm.add_worker(s(4), worker(2, 12, 1));
     assert_eq!(granted(&mut sm, s(4)), BTreeMap::from([(JOB, 3)]));
 }
@@ -318,11 +318,11 @@ fn a_job_that_waits_for_a_running_one_keeps_nobody_waiting() {
     }
     sm.check(s(1));
     assert_eq!(asked(&sm.check(s(2))), [(JobId(1), 4)], "which is served last until then");
-    give_way(&mut sm, s(2), JobId(1), 4);
+    yield_slots(&mut sm, s(2), JobId(1), 4);
     assert_eq!(granted(&mut sm, s(2)), BTreeMap::from([(JobId(2), 4)]));
     // The running one has ended: the others can be met by turns again.
     sm.remove_job(JobId(4));
-    give_way(&mut sm, s(5), JobId(4), 4);
+    yield_slots(&mut sm, s(5), JobId(4), 4);
     assert_eq!(granted(&mut sm, s(5)), BTreeMap::from([(JobId(3), 4)]));
 }
 
@@ -334,7 +334,7 @@ fn after_the_start_up_period_only_who_needs_more_than_there_is_is_told() {
     assert_eq!(asked(&commands), [(JobId(3), 4)]);
     let expected = "needs 13 slots of any size, 12 registered, 0 free (held: 4 by this job, \
         8 by others that wait for slots)";
-    assert_eq!(lacks(&commands), [expected]);
+    assert_eq!(shortages(&commands), [expected]);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn who_is_about_to_get_slots_from_others_is_not_told_that_there_are_none() {
     // Nobody has looked at it for longer than a request may take.
     let commands = sm.check(s(400));
     assert_eq!(asked(&commands), [(JobId(2), 2)]);
-    assert_eq!(lacks(&commands).len(), 1, "the other one");
+    assert_eq!(shortages(&commands).len(), 1, "the other one");
 }
 
 #[test]
@@ -352,16 +352,16 @@ fn who_has_given_may_be_asked_for_what_it_was_given_since() {
     let mut sm = three_jobs([8, 8, 8]);
     sm.check(s(1));
     assert_eq!(asked(&sm.check(s(2))), [(JobId(3), 4)]);
-    give_way(&mut sm, s(2), JobId(3), 4);
+    yield_slots(&mut sm, s(2), JobId(3), 4);
     assert_eq!(granted(&mut sm, s(2)), BTreeMap::from([(JobId(1), 4)]));
     // The first has ended, the third gets its slots but for those of the second, and is as rich as before.
     sm.remove_job(JobId(1));
     sm.require(JobId(2), master(1), any_slots(4));
-    give_way(&mut sm, s(3), JobId(1), 5);
+    yield_slots(&mut sm, s(3), JobId(1), 5);
     sm.require(JobId(3), master(1), any_slots(9));
     assert_eq!(granted(&mut sm, s(3)), BTreeMap::from([(JobId(3), 5)]));
     sm.require(JobId(4), master(1), any_slots(5));
-    give_way(&mut sm, s(4), JobId(1), 3);
+    yield_slots(&mut sm, s(4), JobId(1), 3);
     let got = granted(&mut sm, s(4));
     assert_eq!(got.values().sum::<usize>(), 3, "{got:?}");
     assert_eq!(asked(&sm.check(s(5))).len(), 1, "{got:?}");
@@ -376,7 +376,7 @@ fn slots_on_blocked_nodes_are_not_asked_for() {
 }
 
 #[test]
-fn where_workers_can_be_asked_for_they_are_before_others_have_to_give_way() {
+fn where_workers_can_be_asked_for_they_are_before_others_have_to_yield() {
     let mut sm = parted(active(None, 0), &[6, 6]);
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
     assert_eq!(asked(&sm.check(s(10))), []);
@@ -384,12 +384,12 @@ fn where_workers_can_be_asked_for_they_are_before_others_have_to_give_way() {
 }
 
 #[test]
-fn a_lack_says_who_has_the_slots() {
+fn a_shortage_says_which_jobs_have_the_slots() {
     let mut sm = three_jobs([8, 13, 4]);
     sm.check(s(60));
     let expected = "needs 13 slots of any size, 12 registered, 0 free (held: 4 by this job, \
         4 by others that wait for slots, 4 by others that have all they need)";
-    assert!(lacks(&sm.check(s(61))).contains(&expected.to_owned()));
+    assert!(shortages(&sm.check(s(61))).contains(&expected.to_owned()));
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn blocked_nodes_get_nothing_until_they_are_free_again() {
     sm.block_hosts(["host1".to_owned()]);
     sm.require(JOB, master(1), any_slots(1));
     assert_eq!(requests(&sm.check(s(1))), []);
-    assert_eq!(lacks(&sm.check(s(70))), ["needs 1 slot of any size, 2 registered, 0 free"]);
+    assert_eq!(shortages(&sm.check(s(70))), ["needs 1 slot of any size, 2 registered, 0 free"]);
     let sums = sm.overview();
     assert_eq!((sums.blocked_workers, sums.blocked_free_slots, sums.free_slots), (1, 2, 2));
     sm.block_hosts([]);
@@ -439,17 +439,17 @@ fn an_active_one_declares_the_workers_that_are_missing_and_no_more() {
 }
 
 #[test]
-fn an_active_one_tells_a_lack_after_the_request_timeout_and_what_is_impossible_at_once() {
+fn an_active_one_reports_a_shortage_after_the_request_timeout_and_what_is_impossible_at_once() {
     let mut sm = active(None, 0);
     sm.require(JOB, master(1), any_slots(3));
     sm.check(s(1));
-    assert_eq!(lacks(&sm.check(s(300))), Vec::<String>::new());
-    assert_eq!(lacks(&sm.check(s(301))), ["needs 3 slots of any size, 0 registered, 0 free"]);
+    assert_eq!(shortages(&sm.check(s(300))), Vec::<String>::new());
+    assert_eq!(shortages(&sm.check(s(301))), ["needs 3 slots of any size, 0 registered, 0 free"]);
     let profile = ResourceProfile { cpu_millis: 9_000, ..Default::default() };
     let huge = vec![ResourceRequirement { profile, slots: 1 }];
     sm.require(OTHER, master(1), huge);
     sm.check(s(302));
-    let told = lacks(&sm.check(s(303)));
+    let told = shortages(&sm.check(s(303)));
     let wanted =
         "needs 1 slot of 9.000 cores, task 0b, managed 0b, network 0b, 0 registered, 0 free";
     assert_eq!(told, [wanted]);
@@ -461,13 +461,13 @@ fn a_job_that_needs_a_worker_which_can_never_be_had_is_told_at_once() {
     sm.require(JOB, master(1), any_slots(3));
     sm.check(s(1));
     sm.refuse_workers([(spec(9), "too large".to_owned())]);
-    assert_eq!(lacks(&sm.check(s(2))), Vec::<String>::new(), "it needs other workers");
+    assert_eq!(shortages(&sm.check(s(2))), Vec::<String>::new(), "it needs other workers");
     sm.refuse_workers([(spec(2), "maximum is 64 MiB".to_owned())]);
     let told = "needs 3 slots of any size, 0 registered, 0 free; a TaskManager for them can never be \
                 started: maximum is 64 MiB";
-    assert_eq!(lacks(&sm.check(s(3))), [told]);
+    assert_eq!(shortages(&sm.check(s(3))), [told]);
     sm.refuse_workers([]);
-    assert_eq!(lacks(&sm.check(s(300))), Vec::<String>::new(), "it waits again");
+    assert_eq!(shortages(&sm.check(s(300))), Vec::<String>::new(), "it waits again");
 }
 
 #[test]
@@ -669,16 +669,16 @@ fn recount(sm: &SlotManager) -> Result<(), TestCaseError> {
     let idle = |worker: &workers::Worker| worker.free().count() == worker.slots.len();
     let unused = sm.workers().iter().filter(|(_, w)| !w.releasing && idle(w)).count();
     prop_assert_eq!(shelves.idle_counts().0, unused);
-    let mut lacking = 0;
+    let mut unfulfilled = 0;
     for (job_id, job) in &sm.jobs {
         let held = sm.workers().held_by(*job_id).map(|(_, _, slot)| &slot.profile);
-        let lacks = matching::unmet(&job.requirements, held);
-        let queued = sm.queue.get(*job_id).map(|waiter| waiter.lacking.clone());
-        prop_assert_eq!(queued.unwrap_or_default(), lacks.clone());
-        prop_assert_eq!(job.lacking_since.is_some(), !lacks.is_empty());
-        lacking += lacks.iter().map(|need| u64::from(need.slots)).sum::<u64>();
+        let unmet = matching::unmet(&job.requirements, held);
+        let queued = sm.queue.get(*job_id).map(|waiter| waiter.unfulfilled.clone());
+        prop_assert_eq!(queued.unwrap_or_default(), unmet.clone());
+        prop_assert_eq!(job.short_since.is_some(), !unmet.is_empty());
+        unfulfilled += unmet.iter().map(|need| u64::from(need.slots)).sum::<u64>();
     }
-    prop_assert_eq!(sm.queue.lacking().total(), lacking);
+    prop_assert_eq!(sm.queue.unfulfilled().total(), unfulfilled);
     Ok(())
 }
 
@@ -708,7 +708,7 @@ proptest! {
             prop_assert_eq!(sm.workers().totals(), counted, "sums that are kept are those that are counted");
             recount(&sm)?;
         }
-        // Quiet: every request answered, reports in, nothing blocked. Then whatever is free serves who lacks.
+        // Quiet: every request answered, reports in, nothing blocked. Then every free slot serves a job with a shortage.
         sm.block_hosts([]);
         for _ in 0..4 {
             for request in std::mem::take(&mut world.open) {
@@ -723,8 +723,8 @@ proptest! {
             world.obey(commands);
         }
         let free: usize = sm.workers().iter().filter(|(_, w)| !w.releasing).map(|(_, w)| w.free().count()).sum();
-        let lacking = sm.queue.lacking().total();
-        prop_assert!(free == 0 || lacking == 0, "{} free, {} lacking", free, lacking);
+        let unfulfilled = sm.queue.unfulfilled().total();
+        prop_assert!(free == 0 || unfulfilled == 0, "{} free, {} unfulfilled", free, unfulfilled);
         prop_assert_eq!(sm.check(now).len(), 0, "settled");
     }
 }

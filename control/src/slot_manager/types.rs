@@ -76,11 +76,11 @@ pub enum Command {
     /// registered usable slots, those of other jobs included, would not suffice (0.5 s after the shortage began, and after the start-up
     /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no worker can ever offer such a slot. Held back for 2
     /// s after other jobs were asked to yield to the job. The JobMaster decides what follows.
-    TellLack(Lack),
+    ReportShortage(Shortage),
     /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that another job
     /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job is asked at most every 2 s, and one that
     /// freed nothing again after 15 s only; a new declaration of the job ends these pauses.
-    AskToGiveWay {
+    AskToYield {
         /// The job that is asked.
         job_id: JobId,
         /// Session of the job's JobMaster, which tells it from earlier and later ones.
@@ -122,9 +122,9 @@ pub struct SlotRequest {
 }
 
 /// A job's shortage, to be reported to its JobMaster: requirements that can't be met (not: that only wait for other jobs to end). See
-/// [`Command::TellLack`] for when that is the case.
+/// [`Command::ReportShortage`] for when that is the case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lack {
+pub struct Shortage {
     /// The job with the shortage.
     pub job_id: JobId,
     /// The leader session of the JobMaster that declared the requirements, and is told of the shortage.

@@ -233,7 +233,7 @@ impl Workers {
     }
 
     /// Removes a worker with its slots and everything held on them, and returns it; `None`, without a change, if it is not registered. Jobs
-    /// lack the slots that they held there.
+    /// miss the slots that they held there.
     pub fn remove(&mut self, instance_id: InstanceId) -> Option<Worker> {
         let worker = self.all.remove(&instance_id)?;
         self.shelves.take(instance_id, &worker);

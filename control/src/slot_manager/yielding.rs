@@ -2,9 +2,9 @@
 //! This module must never ask a job again that was asked a moment ago.
 
 use super::contention::{Waiting, plan_yielding};
-use super::lacks::LACK_GRACE;
 use super::matching::Slots;
 use super::queue::Queue;
+use super::shortages::SHORTAGE_GRACE;
 use super::{Command, Job, SlotManager, Supply};
 use crate::mutation::Rule;
 use model::JobId;
@@ -59,10 +59,10 @@ impl Job {
 impl SlotManager {
     /// Asks jobs to yield, so that jobs which each hold a part of what they need do not wait for each other for ever.
     /// Does nothing if no waiting job holds slots that others could use.
-    pub(super) fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
+    pub(super) fn ask_to_yield(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let seen = self.queue_seen_at.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY);
         let nobody = self.queue.len() < 2 || self.queue.givers().next().is_none();
-        if nobody || seen || !self.settings.mutation.keeps(Rule::WaitingJobsGiveWay) {
+        if nobody || seen || !self.settings.mutation.keeps(Rule::WaitingJobsYield) {
             return;
         }
         self.queue_seen_at = Some(now);
@@ -74,7 +74,7 @@ impl SlotManager {
             if job.asked.is_none_or(|asked| !asked.is_recent(now)) {
                 job.asked = Some(Asked { at: now, gave: false });
                 let job_master_id = job.job_master_id;
-                commands.push(Command::AskToGiveWay { job_id, job_master_id, slots });
+                commands.push(Command::AskToYield { job_id, job_master_id, slots });
             }
         }
         for job_id in plan.receivers {
@@ -87,13 +87,13 @@ impl SlotManager {
     /// Returns the jobs that may yield, and the jobs whose shortage is at most the number of slots that these hold.
     fn who_might(&self, now: Duration) -> Vec<Waiting<'_>> {
         let grace = match self.settings.supply {
-            Supply::Passive { .. } => LACK_GRACE,
+            Supply::Passive { .. } => SHORTAGE_GRACE,
             Supply::Active { .. } => WORKERS_COME,
         };
         let given = |job| self.workers.holdings().of(job).map(|held| &held.given);
         let slots = self.queue.givers().filter_map(given).map(|given| given.total()).sum();
         let jobs: BTreeSet<JobId> =
-            self.queue.givers().chain(self.queue.lacking_at_most(slots)).collect();
+            self.queue.givers().chain(self.queue.shortage_at_most(slots)).collect();
         let pool = self.pool();
         let each = |job_id: JobId| {
             let (job, waiter) = (self.jobs.get(&job_id)?, self.queue.get(job_id)?);
@@ -102,9 +102,9 @@ impl SlotManager {
             Some(Waiting {
                 job_id,
                 turn: Queue::turn(waiter, &pool),
-                lacking: &waiter.lacking,
+                unfulfilled: &waiter.unfulfilled,
                 held,
-                is_due: job.lacking_since.is_some_and(|at| now.saturating_sub(at) >= grace),
+                is_due: job.short_since.is_some_and(|at| now.saturating_sub(at) >= grace),
             })
         };
         jobs.into_iter().filter_map(each).collect()

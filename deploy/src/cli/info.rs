@@ -47,7 +47,7 @@ pub(super) async fn info(context: &Context, args: Info) -> Outcome {
 /// Runs an application's program in a child process to build its graph for a cluster.
 ///
 /// # Errors
-/// What the program says; a program that was asked for help is no application.
+/// Returns the program's own error, or a usage error if the program only printed its help.
 #[cfg(feature = "yarn")]
 pub(crate) async fn graph_for_cluster(
     context: &Context,

@@ -284,8 +284,8 @@ impl Running {
         attached && self.external.is_active() && self.own_job.is_some()
     }
 
-    /// Prints what the job of an application collects: this process is its client.
-    /// Where they can't be printed, it says why and with which exit code.
+    /// Prints the results that the job of an application collects: this process is the job's client. If the results can't be
+    /// printed, logs and prints why, and returns the exit code of the process.
     fn own_results(&self) -> LocalBoxFuture<'static, Result<(), Exit>> {
         let Some(job_id) = self.own_job else {
             return Box::pin(std::future::pending());

@@ -1,4 +1,4 @@
-//! What an ApplicationMaster holds that has nothing to do but to know a hundred containers.
+//! Measures the memory of an ApplicationMaster that has a hundred containers and nothing to do.
 
 use super::{Outcome, RUNS, cluster, report};
 use hadoop::yarn::messages::ApplicationId;

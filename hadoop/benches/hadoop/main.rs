@@ -39,7 +39,7 @@ use std::error::Error;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Of each figure, at least.
+/// Minimum number of runs for each figure.
 const RUNS: usize = 5;
 
 fn main() -> Outcome<()> {

@@ -1,4 +1,4 @@
-//! What an ApplicationMaster's question costs the ResourceManager: `allocate` with a wish that nobody meets, one
+//! Measures the cost of an ApplicationMaster's question for the ResourceManager: `allocate` with a wish that is not met, one
 //! after the other, and the CPU time that the ResourceManager's process takes for it.
 
 use super::{Outcome, RUNS, cluster, report, unmanaged};
@@ -12,9 +12,9 @@ use hadoop::yarn::messages::{
 use hadoop::yarn::{Ask, Master, Place, resource_managers, retry_policy};
 use std::time::{Duration, Instant};
 
-/// Of one round.
+/// Number of calls in one round.
 const CALLS: u32 = 5_000;
-/// How long the ResourceManager is watched without anybody asking it.
+/// Time for which the ResourceManager is watched while no client asks it.
 const REST: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run() -> Outcome<()> {

@@ -1,4 +1,4 @@
-//! What a call costs its client: `getApplicationReport`, by several callers at a time and one after the other, beside
+//! Measures the cost of a call for its client: `getApplicationReport`, by several callers at a time and one after the other, beside
 //! Hadoop's own client in Java. Both are warm, both ask for the same report over one connection, and they take turns.
 
 use super::{Outcome, RUNS, cluster, ratio, report, unmanaged};
@@ -8,11 +8,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Of one round.
+/// Number of calls in one round.
 const CALLS: u32 = 10_000;
-/// That ask at a time: as who watches many applications does. One alone mostly pays for sleeping and waking up.
+/// Number of callers that ask at a time, like a program that watches many applications. A single caller mostly pays for sleeping
+/// and waking up.
 const CALLERS: u32 = 8;
-/// Java's compiler has done what it will do after so many.
+/// Number of rounds after which Java's compiler has finished its optimizations.
 const WARM_UP: usize = 3;
 
 pub(crate) async fn run() -> Outcome<()> {
@@ -30,7 +31,7 @@ pub(crate) async fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Of so many callers: calls for each second of CPU, in each round, here and in Java.
+/// The figures for a number of callers: calls per second of CPU time in each round, of this client and of Java's.
 type Rounds = (u32, Vec<f64>, Vec<f64>);
 
 async fn measure(yarn: &YarnClient, id: ApplicationId) -> Outcome<Vec<Rounds>> {

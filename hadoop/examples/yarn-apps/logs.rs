@@ -21,7 +21,7 @@ use std::io::{self, Write};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What `--container` and `--file` say.
+/// Parses `--container` and `--file` to the selection of logs; `None` for arguments that are not understood.
 pub(crate) fn selection(args: &[&str]) -> Option<Selection> {
     let mut selection = Selection::default();
     for pair in args.chunks(2) {

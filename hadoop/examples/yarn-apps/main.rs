@@ -59,7 +59,7 @@ async fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What has not ended.
+/// The states of applications that have not ended.
 const LIVING: &[YarnApplicationState] = &[
     YarnApplicationState::New,
     YarnApplicationState::NewSaving,
@@ -68,7 +68,7 @@ const LIVING: &[YarnApplicationState] = &[
     YarnApplicationState::Running,
 ];
 
-/// All states where none is given.
+/// Lists the applications in these states; an empty list stands for all states.
 async fn list(yarn: &YarnClient, states: &[YarnApplicationState]) -> Result<(), Box<dyn Error>> {
     let application_states = states.iter().map(|state| i32::from(*state)).collect();
     let request = GetApplicationsRequest { application_states, ..Default::default() };

@@ -1,6 +1,6 @@
 //! The tokio shell around [`rpc`](crate::rpc): sockets, time and tasks. One connection per server, protocol
 //! and user carries all their calls; it comes about with the first and closes when nothing is to do.
-//! What a failure means is decided in the core and in [`RetryPolicy`](crate::rpc::RetryPolicy), never here.
+//! The meaning of a failure is decided in the core and in [`RetryPolicy`](crate::rpc::RetryPolicy), never here.
 //!
 //! Every call has a deadline. Back-pressure: a connection takes only as many calls and bytes as its
 //! [`Limits`](crate::rpc::Limits) say, and further callers wait in line, at most until their deadlines.

@@ -74,7 +74,7 @@ pub enum LoginError {
         reason: String,
     },
     /// Another user has logged in to the ticket cache since this login; this login's old tickets stay in use.
-    #[error("{from} is {now}'s now, and was {was}'s")]
+    #[error("{from} now holds tickets of {now}, this login was for {was}; log in again")]
     OtherUser {
         /// The ticket cache, in words for users, such as `the default ticket cache`.
         from: String,

@@ -1,4 +1,4 @@
-//! What a ResourceManager without security says to a client: every method of ApplicationClientProtocol that it
+//! Captures the answers of a ResourceManager without security to a client: every method of ApplicationClientProtocol that it
 //! carries out. It never looks at bytes; the wire below does.
 
 use super::world::{ALICE, Server, Who, World};
@@ -220,7 +220,7 @@ pub(super) fn unmanaged(world: &World) -> (ApplicationId, Token) {
     }
 }
 
-/// What may be asked of an application that runs, with a container that does.
+/// Makes the calls that need a running application with a running container.
 pub(super) fn running(world: &World, id: ApplicationId, container: ContainerId) {
     let request = GetApplicationsRequest {
         application_types: vec!["NATIVE".to_owned()],

@@ -1,4 +1,4 @@
-//! What servers refuse, by an exception of the call or by closing; and what a connection does besides calling:
+//! Captures refusals of servers, by an exception of the call or by closing, and the traffic of a connection besides calls:
 //! pings, repetitions, several calls at once, no authentication where SASL is spoken.
 
 use super::client::size;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Hexadecimal digits of one line.
 const WIDTH: usize = 100;
 
-/// What happened next on the wire.
+/// One event on the wire, or a remark on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
     /// A remark for people, not sent.
@@ -20,7 +20,7 @@ pub(super) enum Line {
     Closed,
 }
 
-/// What was asked of GSSAPI, and what it answered: its keys are not ours to compute with.
+/// A call of GSSAPI and its answer. They are recorded because the tests do not have the keys to compute the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Gss {
     Step { token: Vec<u8>, answer: Vec<u8>, stands: bool },
@@ -34,13 +34,13 @@ pub(super) enum Gss {
 pub(super) struct Fixture {
     /// The client's name for itself.
     pub(super) client: [u8; 16],
-    /// What the client had for randomness.
+    /// The random seed of the client.
     pub(super) entropy: [u8; 16],
     pub(super) lines: Vec<Line>,
     pub(super) gss: Vec<Gss>,
 }
 
-/// Where captured connections are.
+/// Returns the folder of the captured connections.
 pub(super) fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captured/data")
 }

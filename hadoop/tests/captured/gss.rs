@@ -6,7 +6,7 @@ use hadoop::gssapi::{GssContext, GssError, GssTarget, Initiator, Opened};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// What was asked, in order.
+/// The recorded calls of GSSAPI, in the order in which they were made.
 pub(super) type Log = Arc<Mutex<Vec<Gss>>>;
 
 /// Whoever really has tickets, and what is asked of them.
@@ -60,7 +60,7 @@ impl GssContext for Heard {
     }
 }
 
-/// What was heard, played back.
+/// An initiator that plays back the recorded calls of GSSAPI.
 #[derive(Clone)]
 pub(super) struct Scripted {
     pub(super) principal: String,

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// What a client has sent and heard.
+/// The frames that a client has sent and received.
 #[derive(Default)]
 struct Heard {
     lines: Vec<Line>,
@@ -190,8 +190,8 @@ fn delegation_token(conf: &Configuration) -> Token {
     })
 }
 
-/// What Hadoop's commands say of themselves in every header (`RPCCallerContextProto`), for the audit logs of
-/// servers: `CLI`. Libraries say nothing there, and the core knows no such field.
+/// The caller context (`RPCCallerContextProto`) that Hadoop's commands put into every header for the audit logs of
+/// servers: `CLI`. Libraries send none, and the core knows no such field.
 const CALLER: &[u8] = b"\x3a\x05\x0a\x03CLI";
 
 /// A frame without that, and shorter by it.
@@ -204,7 +204,7 @@ fn without_caller(frame: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &header, rest].concat()
 }
 
-/// What the client sent, and what it heard.
+/// Returns the frames that the client sent, and those that it received.
 fn both(fixture: &Fixture) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let (mut out, mut back) = (Vec::new(), Vec::new());
     for line in &fixture.lines {
@@ -278,7 +278,7 @@ fn the_core_sends_what_hadoops_own_client_sends() {
     }
 }
 
-/// What the client of a fixture sends until it is known: its first bytes and SASL messages.
+/// Returns the frames, with their SASL messages, that the client of a fixture sends until it is authenticated.
 fn greeting(out: &[Vec<u8>]) -> Vec<(Bytes, SaslMessage)> {
     let sasl = |frame: &Vec<u8>| {
         let mut rest = body(frame);
@@ -406,7 +406,7 @@ fn tickets_are_presented_as_hadoops_own_client_does() {
     assert_eq!(AuthMethod::Kerberos.name(), theirs[1].1.auths[0].method);
 }
 
-/// What GSSAPI is asked for an answer: one of the context's own tokens, or the choice of a protection.
+/// Returns the calls of GSSAPI that lead to an answer: one of the context's own tokens, or the choice of a protection.
 fn step(challenge: Vec<u8>, answer: Vec<u8>, last: bool) -> Vec<super::fixture::Gss> {
     use super::fixture::Gss;
     if !last {

@@ -1,5 +1,5 @@
-//! What an ApplicationMaster hears of a scheduler and of nodes: every method of ApplicationMasterProtocol and
-//! ContainerManagementProtocol, with each protection. What it says comes from [`Master`].
+//! Captures the answers of a scheduler and of nodes to an ApplicationMaster: every method of ApplicationMasterProtocol and
+//! ContainerManagementProtocol, with each protection. The requests come from [`Master`].
 
 use super::client::{self, size};
 use super::fixture::{hex, unhex};
@@ -121,7 +121,7 @@ impl<'a> Life<'a> {
         granted
     }
 
-    /// What cannot be met is refused, and the connection lives on.
+    /// A request that cannot be met is refused, and the connection lives on.
     pub(super) fn refused(&mut self) {
         let wanted = self.master.request(Ask::new(1, size(1 << 20))).unwrap();
         let request = self.master.allocate();
@@ -262,7 +262,7 @@ impl Node<'_> {
     }
 }
 
-/// What a node says, with a container that lives until it is stopped.
+/// Makes the calls to a node, with a container that lives until it is stopped.
 pub(super) fn node(world: &World, life: &mut Life<'_>, container: &Container, file: LocalResource) {
     let (id, at) = (container.id.unwrap(), container.node_id.clone().unwrap());
     let node = Node { world, token: life.nm_token(&at), server: Server::Node(at) };

@@ -1,4 +1,4 @@
-//! Which methods the library offers, by its own sources, and which of them were captured.
+//! Compares the methods that the library offers, according to its own sources, with those that were captured.
 
 use super::wire::Cuts;
 use super::world::{CLIENT, HDFS, MASTER, NODE, World};

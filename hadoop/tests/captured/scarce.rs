@@ -1,5 +1,5 @@
-//! What is said where something is short: a handler for one more call, room for one more container, a node. Its
-//! cluster is one that says so within seconds.
+//! Captures the answers of servers that are short of something: a handler for one more call, room for one more container, a
+//! node. The script's cluster is configured to report each shortage within seconds.
 
 use super::client::size;
 use super::master::Life;
@@ -13,9 +13,9 @@ use prost::Message as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// More calls at once than the server takes: one is carried out, and one may wait.
+/// Number of calls at once, more than the server takes: one is carried out, and one may wait.
 const CALLS: usize = 24;
-/// Of the containers, of which eight are all that the cluster has room for.
+/// Memory of each container in MiB; the cluster has room for eight of them.
 const MEMORY: i64 = 512;
 
 pub(super) fn all(world: &World) {

@@ -1,4 +1,4 @@
-//! What servers with Kerberos say: to tickets with each protection, to somebody who acts for another, to tokens
+//! Captures the answers of servers with Kerberos: to tickets with each protection, to somebody who acts for another, to tokens
 //! that were got with tickets, and to a call that only the active ResourceManager answers.
 
 use super::client::now;

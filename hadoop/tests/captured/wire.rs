@@ -49,7 +49,7 @@ impl Cuts {
 /// Methods that were called: protocol, method, and how it went: nothing or the exception.
 pub(super) type Called = Rc<RefCell<BTreeSet<(String, String, Option<String>)>>>;
 
-/// Where bytes go and come from.
+/// The source and destination of bytes: a live connection that is recorded, or a recorded one that is played back.
 pub(super) enum Tape {
     Live { stream: TcpStream, name: String, fixture: Fixture, heard: Vec<u8>, log: Log },
     Played { name: String, lines: VecDeque<Line>, said: Vec<u8>, cuts: Cuts, gss: Scripted },

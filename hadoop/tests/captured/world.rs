@@ -1,4 +1,4 @@
-//! Where a script runs: in a cluster whose words are captured, or in what was captured.
+//! The world in which a script runs: a live cluster whose frames are captured, or the captured frames played back.
 
 use super::fixture::{Fixture, Line, directory};
 use super::gss::{Listening, Log, Scripted};
@@ -26,7 +26,7 @@ pub(super) const HDFS: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
 pub(super) const ADMIN: &str =
     "org.apache.hadoop.yarn.server.api.ResourceManagerAdministrationProtocolPB";
 
-/// Who is called.
+/// The server that a script calls.
 #[derive(Debug, Clone)]
 pub(super) enum Server {
     ResourceManager,
@@ -76,7 +76,7 @@ enum Mode {
 /// A cluster, or the memory of one.
 pub(super) struct World {
     mode: Mode,
-    /// Which kind of cluster.
+    /// The kind of the cluster, which is also the name of the folder of its captured facts.
     kind: &'static str,
     facts: RefCell<BTreeMap<String, String>>,
     pub(super) called: Called,

@@ -1,4 +1,4 @@
-//! What a client asks of a ResourceManager about one attempt, container or label, and has done to it.
+//! Tests of the calls of a client to a ResourceManager that read or change one attempt, container or label.
 
 use super::master::{Running, command};
 use super::{Unmanaged, until, yarn};

@@ -1,4 +1,4 @@
-//! What may go wrong, made to go wrong: daemons and containers are killed, times run out, files change.
+//! Tests with faults that are caused on purpose: daemons and containers are killed, times run out, files change.
 
 use super::master::{Running, command, uploaded};
 use super::shell::{Shell, running};

@@ -52,7 +52,7 @@ async fn crowd(master: &mut Running, memory: i64) -> Vec<Container> {
     granted
 }
 
-/// What is said before anything ends.
+/// Returns the first preemption message; panics if a container ends before it comes.
 async fn told(master: &mut Running) -> PreemptionMessage {
     loop {
         match master.event().await {
@@ -65,7 +65,7 @@ async fn told(master: &mut Running) -> PreemptionMessage {
     }
 }
 
-/// What CapacityScheduler asks for: as much as this container has, be it by this one.
+/// Checks that CapacityScheduler asks for resources of the size of one container, and returns the container that it names.
 fn asked(message: &PreemptionMessage) -> ContainerId {
     assert_eq!(message.strict_contract, None);
     let contract = message.contract.as_ref().unwrap();

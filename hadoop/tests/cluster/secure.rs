@@ -68,7 +68,7 @@ async fn nobody_gets_in_without_proof() {
     assert_eq!(heard, 1);
 }
 
-/// What is read above was encrypted: the servers take nothing less.
+/// The servers refuse connections without encryption; the answers that the tests above read were therefore encrypted.
 #[tokio::test]
 #[ignore = "needs the cluster of `cargo xtask yarn up --secure`, named by HADOOP_CONF_DIR"]
 async fn servers_insist_on_privacy_for_tickets_and_for_tokens() {

@@ -1,4 +1,4 @@
-//! Who is not who they say, or does not say it, is told so at once.
+//! Tests that a client with a wrong identity, or with none, is refused at once.
 
 use super::{Unmanaged, conf, size, yarn};
 use hadoop::login::Login;

@@ -61,7 +61,7 @@ impl Drop for Settings {
     }
 }
 
-/// Where the cluster's configuration is.
+/// Returns the directory of the cluster's configuration.
 pub(crate) fn conf_dir() -> PathBuf {
     PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").expect("HADOOP_CONF_DIR"))
 }

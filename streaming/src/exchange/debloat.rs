@@ -5,7 +5,7 @@
 //! Only time in which the consumer works counts, from one taken element to the next; time for which it has nothing to take
 //! does not. A consumer that keeps up therefore has a high rate, whatever little it gets.
 //!
-//! What is queued for a consumer waits in three places, and the share of a channel is divided among them: half of it in the
+//! Elements for a consumer are queued in three places, and the share of a channel is divided among them: half of it in the
 //! gate, a quarter at the sending end of a connection, the rest in the producer's open batch and the one that was refused. A
 //! batch has an eighth of the share.
 

@@ -20,7 +20,7 @@
 //!
 //! If nothing waits in the gate and nothing granted is under way, the first announced element is granted however
 //! full the budget is. Elements of paused channels count for neither, and paused channels are granted nothing.
-//! So a gate exceeds the budget by one element that its consumer can take, by the overdraft of its remote channels,
+//! Therefore a gate exceeds the budget by one element that its consumer can take, by the overdraft of its remote channels,
 //! and by one such element in each channel that was paused afterwards.
 //!
 //! This rule requires that every grant is used. A grant ends where an announced element ends, and announced

@@ -6,8 +6,8 @@
 //! other values that leave a task's thread move their bytes with them ([`hand_over`], [`take_over`]): what a task holds is
 //! then what it has allocated and received, less what it has freed and given away.
 //!
-//! What a thread has not added yet is added at its end, whoever has started it: a program may start any number of threads
-//! that each allocate little.
+//! The part that a thread has not added yet is added at the thread's end, whoever has started the thread: a program may start
+//! any number of threads that each allocate little.
 //!
 //! The functions of [`GlobalAlloc`] here must never allocate, lock, unwind or refuse memory. One thing is left to the
 //! system: a thread's first allocation registers what is done at the thread's end.

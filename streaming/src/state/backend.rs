@@ -22,7 +22,7 @@ use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
 /// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
-/// Where a function of the program other than a sink's returns one, it counts as an error of user code instead.
+/// An error that a function of the program other than a sink's returns counts as an error of user code instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving

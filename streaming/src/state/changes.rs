@@ -1,5 +1,6 @@
-//! What has changed in the hash tables of a [`Table`](super::Table) since a complete checkpoint, so that the next snapshot need not
-//! contain the rest. A snapshot must never build on a checkpoint that may not be complete: the objects of such a one are deleted.
+//! Records which parts of the hash tables of a [`Table`](super::Table) have changed since a complete checkpoint, so that the next
+//! snapshot need not contain the rest. A snapshot must never build on a checkpoint that may not be complete: the objects of such a
+//! one are deleted.
 //!
 //! Two sets of marks, one bit per bucket, tell what has changed between the last complete checkpoint and the last barrier, and since
 //! that barrier. If the checkpoint of that barrier becomes complete, the first set is dropped; if it is aborted, the sets are joined,

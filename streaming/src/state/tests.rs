@@ -51,7 +51,7 @@ proptest! {
         prop_assert_eq!(next, max);
     }
 
-    /// What any number of subtasks wrote is found again by any other number.
+    /// State that any number of subtasks wrote is found again by any other number of subtasks.
     #[test]
     fn state_survives_a_change_of_parallelism(
         values in prop::collection::btree_map("[a-z]{1,6}", any::<u64>(), 0..200), before in 1_u32..9, after in 1_u32..9,

@@ -1,4 +1,4 @@
-//! What goes wrong while values are encoded: `encode` cannot return an error, because nearly every type cannot fail. The writer of a
+//! Errors that occur while values are encoded: `encode` cannot return an error, because nearly every type cannot fail. The writer of a
 //! batch or a snapshot calls [`check_written`] at its end.
 
 use super::{CodecError, FlottType, Reader};

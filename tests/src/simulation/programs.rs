@@ -1,6 +1,6 @@
 //! Starts program host doubles and makes those of a process crash.
 //!
-//! As in a real crash, the process only sees that the host is gone.
+//! The process only sees that the host is gone, as in a real crash.
 
 use super::barriers::Barriers;
 use super::host_double::{self, RunningHost};

@@ -11,13 +11,23 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "streaming/src/",
     // The sampler of the stacks of threads.
     "deploy/src/stacks.rs",
-    // The start of a child process with an inherited socket.
-    "host/src/launch/raw.rs",
     // The calls into the system's GSSAPI library.
     "hadoop/src/gssapi/raw",
     // The allocator that bounds what one input may take.
     "fuzz/src/allocator.rs",
 ];
+
+/// Returns a complaint for each place of `UNSAFE_ALLOWED` at which none of `files` (paths from the root) is.
+pub(crate) fn stale_places(files: &[String]) -> Complaints {
+    let stale =
+        UNSAFE_ALLOWED.iter().filter(|place| !files.iter().any(|path| path.starts_with(**place)));
+    stale
+        .map(|place| {
+            let list = "xtask/src/tidy/items.rs: UNSAFE_ALLOWED";
+            format!("{list}: no file is at '{place}': remove the entry")
+        })
+        .collect()
+}
 
 pub(crate) fn check(source: &Source, complaints: &mut Complaints) {
     let path = &source.path;
@@ -121,6 +131,16 @@ mod tests {
         let complaints = complaints(path, text);
         assert_eq!(complaints.len(), 1, "{complaints:?}");
         complaints.concat()
+    }
+
+    #[test]
+    fn an_entry_without_a_file_may_not_stay() {
+        let mut files: Vec<String> = UNSAFE_ALLOWED.iter().map(|p| format!("{p}x.rs")).collect();
+        assert_eq!(stale_places(&files), Complaints::new());
+        files.remove(1);
+        let complaints = stale_places(&files);
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        assert!(complaints.concat().contains(UNSAFE_ALLOWED[1]), "{complaints:?}");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) fn tidy() -> Result<()> {
         docs::check(source, &mut complaints);
         items::check(source, &mut complaints);
     }
+    complaints.extend(items::stale_places(&files));
     actors::check(&sources, &mut complaints);
     let scripts: String = files
         .iter()

@@ -132,9 +132,9 @@ async fn a_job_whose_workers_can_never_be_had_is_told_at_once() {
     world.driver.say(DriverEvent::NeverMet { request: 1, cause }).await;
     assert_eq!(world.driver.state().cancelled, [2]);
     seconds(1).await;
-    let lack = job.lacks.take().remove(0);
+    let shortage = job.shortages.take().remove(0);
     let told = "a TaskManager for them can never be started: 4096 MiB are more than";
-    assert!(lack.message.contains(told), "{}", lack.message);
+    assert!(shortage.message.contains(told), "{}", shortage.message);
     seconds(60).await;
     assert_eq!(world.driver.requests(), [1, 2], "not asked for again while it is wanted");
     world.require(master(7), 0).await.expect("taken");

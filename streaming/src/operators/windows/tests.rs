@@ -237,7 +237,7 @@ enum Act {
     Rescale(u32),
 }
 
-/// What happens around a moment.
+/// Generates sequences of acts whose times lie around one moment.
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let around = prop_oneof![3 => Just(0), 1 => Just(i64::MAX - 60), 1 => Just(i64::MIN + 60)];
     around.prop_flat_map(|around| {

@@ -19,8 +19,9 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a fold emits for records of two keys: for each of them if `at_end` is false, at the end of input otherwise. The second half of
-/// the records goes to two subtasks that are restored from the snapshot of one, and each step ends after one record.
+/// Returns the output of a fold over records of two keys, which the fold emits after each record if `at_end` is false, and at the
+/// end of input otherwise. The second half of the records goes to two subtasks that are restored from the snapshot of one, and each
+/// step ends after one record.
 fn folded<Op>(at_end: bool, make: impl Fn() -> HarnessBuilder<Pair, Op>) -> Vec<Op::Out>
 where
     Op: Operator<Pair> + InspectKeyed<Key = u8>,
@@ -97,8 +98,8 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-/// What a computation over windows of event time emits: half of the records come before a checkpoint, the other half to the subtask
-/// that is restored from it.
+/// Returns the output of a computation over windows of event time: half of the records come before a checkpoint, the other half to the
+/// subtask that is restored from it.
 fn windowed<Op>(make: impl Fn() -> HarnessBuilder<Pair, Op>) -> Vec<(Op::Out, Option<i64>)>
 where
     Op: Operator<Pair>,

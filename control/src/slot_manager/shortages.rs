@@ -3,7 +3,7 @@
 
 use super::workers::{Slot, SlotState, Worker};
 use super::{
-    Command, Job, Lack, SlotManager, Supply,
+    Command, Job, Shortage, SlotManager, Supply,
     matching::{unmet_by, workers_for},
 };
 use model::{JobId, ResourceProfile, ResourceRequirement};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Interval at which a shortage is reported again while it lasts, because a report may be lost.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// Time after which a requirement counts as unfulfilled: slots of a job that has just ended may still be returned.
-pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
+pub(super) const SHORTAGE_GRACE: Duration = Duration::from_millis(500);
 
 /// The times at which jobs are to be checked for a shortage. Each job has at most one entry.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Agenda {
 /// Returns the time of the first check of a job that has waited since `since`. Before that time its requirements do not
 /// count as unfulfillable.
 pub(super) fn first_look(supply: &Supply, since: Duration) -> Duration {
-    let grace = since.saturating_add(LACK_GRACE);
+    let grace = since.saturating_add(SHORTAGE_GRACE);
     match supply {
         Supply::Passive { start_up_until } => grace.max(*start_up_until),
         Supply::Active { .. } => grace,
@@ -73,13 +73,13 @@ enum Outlook {
 
 impl SlotManager {
     /// Reports requirements that cannot be met to their JobMasters.
-    pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
+    pub(super) fn report_shortages(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let passive = matches!(self.settings.supply, Supply::Passive { .. });
         let refused = std::mem::take(&mut self.refusals_changed);
         if refused || (self.workers.take_shrunk() && passive) {
             // A job that was `Hopeful` may be `Hopeless` now.
             for job_id in self.queue.jobs() {
-                let since = self.jobs.get(&job_id).and_then(|job| job.lacking_since);
+                let since = self.jobs.get(&job_id).and_then(|job| job.short_since);
                 let first = first_look(&self.settings.supply, since.unwrap_or(now));
                 self.agenda.plan(job_id, first.max(now));
             }
@@ -103,10 +103,10 @@ impl SlotManager {
                 }
                 Outlook::Hopeless => self.agenda.plan(job_id, now.saturating_add(TELL_AGAIN)),
             }
-            commands.push(Command::TellLack(Lack {
+            commands.push(Command::ReportShortage(Shortage {
                 job_id,
                 job_master_id: job.job_master_id,
-                message: self.lack_message(job_id, job, &mut tallies),
+                message: self.shortage_message(job_id, job, &mut tallies),
             }));
             if let Some(job) = self.jobs.get_mut(&job_id) {
                 job.told_at = Some(now);
@@ -116,7 +116,7 @@ impl SlotManager {
 
     fn outlook(&self, now: Duration, job_id: JobId, job: &Job) -> Outlook {
         let waiter = self.queue.get(job_id);
-        let (Some(waiter), Some(since)) = (waiter, job.lacking_since) else {
+        let (Some(waiter), Some(since)) = (waiter, job.short_since) else {
             return Outlook::Hopeful;
         };
         match &self.settings.supply {
@@ -131,7 +131,7 @@ impl SlotManager {
             }
             Supply::Active { request_timeout, worker, .. } => {
                 let until = since.saturating_add(*request_timeout);
-                let needed = workers_for(&waiter.lacking, worker);
+                let needed = workers_for(&waiter.unfulfilled, worker);
                 let refused =
                     || needed.workers.keys().any(|spec| self.never_met.contains_key(spec));
                 match now >= until || !needed.impossible.is_empty() || refused() {
@@ -145,16 +145,16 @@ impl SlotManager {
     /// Returns the message about a job's shortage, for each unfulfilled profile: "needs 8 slots of …, 12 registered, 0
     /// free (held: 4 by this job, 8 by others that wait for slots)". `tallies` caches the counts for the other jobs of
     /// the same check.
-    fn lack_message(
+    fn shortage_message(
         &self,
         job_id: JobId,
         job: &Job,
         tallies: &mut BTreeMap<ResourceProfile, Tally>,
     ) -> String {
-        let lacking: &[ResourceRequirement] =
-            self.queue.get(job_id).map(|waiter| waiter.lacking.as_slice()).unwrap_or_default();
+        let unfulfilled: &[ResourceRequirement] =
+            self.queue.get(job_id).map(|waiter| waiter.unfulfilled.as_slice()).unwrap_or_default();
         let mut parts = Vec::new();
-        for ResourceRequirement { profile, .. } in lacking {
+        for ResourceRequirement { profile, .. } in unfulfilled {
             let same = job.requirements.iter().filter(|r| r.profile == *profile);
             let needs: u32 = same.map(|r| r.slots).fold(0, u32::saturating_add);
             let slots = if needs == 1 { "slot" } else { "slots" };
@@ -164,7 +164,7 @@ impl SlotManager {
         }
         if let Supply::Active { worker, .. } = &self.settings.supply {
             let never = "a TaskManager for them can never be started";
-            let needed = workers_for(lacking, worker).workers;
+            let needed = workers_for(unfulfilled, worker).workers;
             let refused = needed.keys().filter_map(|spec| self.never_met.get(spec));
             parts.extend(refused.map(|cause| format!("{never}: {cause}")));
         }
