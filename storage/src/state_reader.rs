@@ -80,6 +80,11 @@ impl StateReader {
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = normalised(uri);
         let (folder, file) = match folder_and_file(&given) {
+            // That of a checkpoint has a longer name, which nobody needs to know.
+            (folder, Some(METADATA)) => {
+                let found = self.metadata_in(folder).await;
+                (folder.to_owned(), found.unwrap_or_else(|_| METADATA.to_owned()))
+            }
             (folder, Some(file)) => (folder.to_owned(), file.to_owned()),
             (folder, None) => (folder.to_owned(), self.metadata_in(folder).await?),
         };
@@ -442,7 +447,7 @@ mod tests {
         let moved = home.path().join("moved");
         std::fs::rename(home.path().join("savepoints/savepoint-1"), &moved).unwrap();
         let retained = home.path().join(format!("checkpoints/{}/chk-5", metadata.job_id));
-        for place in [&moved, &moved.join("_metadata"), &retained] {
+        for place in [&moved, &moved.join("_metadata"), &retained, &retained.join("_metadata")] {
             let snapshot = reader(None).snapshot(place.to_str().unwrap()).await.unwrap();
             assert!(matches!(state(&snapshot.metadata), StateHandle::External { .. }));
             let read = reader(None).read(state(&snapshot.metadata)).await.unwrap();

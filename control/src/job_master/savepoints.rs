@@ -280,7 +280,7 @@ impl JobCore {
         }
         if let Some(request) = self.savepoints.stopped.take() {
             let why = format!(
-                "the savepoint {} is complete, but the job has not finished with it: {why}",
+                "the savepoint {} is complete, but the job has not finished with it: {why}; unless the job is ending, it goes on, so stop it again",
                 request.folder
             );
             self.savepoint_ended(&request, Err(why));

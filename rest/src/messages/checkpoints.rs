@@ -374,6 +374,14 @@ pub struct CheckpointConfigInfo {
     pub aligned_checkpoint_timeout: i64,
     /// Always `true`: checkpoints go on after some tasks have finished.
     pub checkpoints_after_tasks_finish: bool,
+    /// Always `HashMapStateBackend`, Flink's name of a backend that keeps state in memory.
+    pub state_backend: String,
+    /// Always `false`: changes of state are not logged.
+    pub state_changelog_enabled: bool,
+    /// Always 0 (milliseconds): there is no log of changes.
+    pub changelog_periodic_materialization_interval: i64,
+    /// Always empty: there is no log of changes.
+    pub changelog_storage: String,
 }
 
 /// Tells whether the newest checkpoints are kept or deleted when the job ends without having finished; those of a job that

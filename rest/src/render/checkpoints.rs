@@ -80,6 +80,10 @@ pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo 
         tolerable_failed_checkpoints: settings.tolerable_failures,
         aligned_checkpoint_timeout: 0,
         checkpoints_after_tasks_finish: true,
+        state_backend: "HashMapStateBackend".to_owned(),
+        state_changelog_enabled: false,
+        changelog_periodic_materialization_interval: 0,
+        changelog_storage: String::new(),
     }
 }
 

@@ -339,6 +339,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         let most = budget.min(self.most).min(asked);
         let Self { reader, out, context, requests, .. } = self;
         out.set_clock(|| context.now_unix_ms());
+        out.ask_for(most);
         let read = reader.poll_next(most, out, &mut ReaderContext::new(context, requests));
         let read = read.map_err(|error| failure(context, error))?;
         self.out.pass_pending();

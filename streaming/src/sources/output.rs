@@ -40,13 +40,15 @@ pub struct ReaderOutput<T> {
     /// Id of the current split; empty for records without a split.
     split: String,
     now_ms: u64,
+    /// The number of records that the reader was asked for in the current call and has not emitted.
+    asked: usize,
 }
 
 impl<T: Record> ReaderOutput<T> {
     pub(crate) fn new(out: Collector<T>, times: Option<Box<dyn SplitTimes<T>>>) -> Self {
         let (pending, left) = (Batch::default(), VecDeque::new());
         let load = Load::default();
-        Self { out, times, pending, load, left, split: String::new(), now_ms: 0 }
+        Self { out, times, pending, load, left, split: String::new(), now_ms: 0, asked: 0 }
     }
 
     /// Emits a record that belongs to no split and has no event time of its own; the source's watermark strategy may give it one.
@@ -59,9 +61,6 @@ impl<T: Record> ReaderOutput<T> {
     /// that has a timestamp assigner replaces the time by the assigner's.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
-        if self.times.is_none() {
-            return self.out.push(record, timestamp);
-        }
         self.turn_to("");
         self.push(record, timestamp);
     }
@@ -87,11 +86,16 @@ impl<T: Record> ReaderOutput<T> {
         self.do_or_leave(Left::Release(id.to_owned()));
     }
 
-    /// Returns true if the reader should return from this call and go on in the next one, because the rest of the chain takes
-    /// nothing more for now or the step should end. A reader that emits many records in one call asks after each; what it emits
-    /// nevertheless is kept.
+    /// Returns true if the reader should return from this call and go on in the next one, because it has emitted as many records as it was
+    /// asked for, the rest of the chain takes nothing more for now or the step should end. A reader that emits many records in one call asks
+    /// after each; what it emits nevertheless is kept.
     pub fn is_stopped(&self) -> bool {
-        !self.left.is_empty() || !self.out.should_continue()
+        self.asked == 0 || !self.left.is_empty() || !self.out.should_continue()
+    }
+
+    /// Begins a call in which the reader is asked for at most so many records.
+    pub(crate) fn ask_for(&mut self, most: usize) {
+        self.asked = most;
     }
 
     /// Emits the records of a split in one poll, at most as many as a batch may have.
@@ -221,6 +225,7 @@ impl<T: Record> ReaderOutput<T> {
 
     #[inline]
     fn push(&mut self, record: T, timestamp: i64) {
+        self.asked = self.asked.saturating_sub(1);
         if self.times.is_none() {
             return self.out.push(record, timestamp);
         }
@@ -260,8 +265,7 @@ impl<T: Record> SplitOutput<'_, T> {
         self.out.push_all(records.into_iter());
     }
 
-    /// Returns true if the reader should return from this call and go on in the next one, because the rest of the chain takes nothing
-    /// more for now or the step should end.
+    /// Returns true if the reader should return from this call and go on in the next one; see [`ReaderOutput::is_stopped`].
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.out.is_stopped()
