@@ -1206,7 +1206,7 @@ impl SourceReader for Late {
         if calls.len() <= 10 {
             return Ok(ReadProgress::Waiting);
         }
-        out.extend(0..most as u64);
+        out.collect_all(0..most as u64);
         Ok(ReadProgress::More)
     }
     fn add_splits(&mut self, _: Vec<Log>, _: &mut ReaderContext<'_>) -> Result<(), BoxError> {
