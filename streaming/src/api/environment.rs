@@ -159,6 +159,16 @@ impl Environment {
     /// that the JobManager starts with few of its own variables: `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `RUST_BACKTRACE`,
     /// `LD_LIBRARY_PATH`, `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` and `FLOTT_SHIPPED`. A variable of the user who calls `flott run` is not
     /// among them: pass it as an argument or option. The value becomes part of the job graph: do not read secrets this way.
+    ///
+    /// ```
+    /// use streaming::Environment;
+    ///
+    /// /// Greets the user who runs the program by itself; on a cluster, the JobManager's user.
+    /// fn greeting(env: &Environment) {
+    ///     let home = env.var("HOME").unwrap_or_else(|| "/".to_owned());
+    ///     env.from_collection([format!("hello from {home}")]).print();
+    /// }
+    /// ```
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),

@@ -22,7 +22,7 @@ pub(crate) const AHEAD: usize = 16;
 /// at 1,024 records or 256 KiB at the latest. Batches are equal if their columns are: a missing time differs from [`NO_TIME`].
 ///
 /// ```
-/// use streaming::batch::{Batch, NO_TIME, OwnedParts};
+/// use streaming::batch::{Batch, NO_TIME, OwnedParts, Parts};
 ///
 /// let mut batch = Batch::with_times(vec!["a", "b"], vec![1_000, 2_000]);
 /// batch.push("c", NO_TIME);
@@ -42,6 +42,12 @@ pub(crate) const AHEAD: usize = 16;
 /// let mut two = Batch::default();
 /// parts.take_into(2, &mut two);
 /// assert_eq!((two.records(), parts.is_empty()), (&["a", "b"][..], false));
+///
+/// let mut borrowed: Parts<_, _> = two.drain_parts();
+/// let mut one = Batch::default();
+/// borrowed.take_into(1, &mut one);
+/// drop(borrowed);
+/// assert_eq!((one.records(), two.is_empty()), (&["a"][..], true));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<T> {
@@ -204,6 +210,7 @@ impl<T> Batch<T> {
     /// of the part at work are leaked, none is dropped twice, the records of earlier parts are in this batch without their event times, and
     /// the event times in `from` no longer fit its records.
     #[inline]
+    #[doc(hidden)]
     pub fn extend_mapped<In>(
         &mut self,
         from: &mut Batch<In>,
@@ -227,6 +234,7 @@ impl<T> Batch<T> {
     ///
     /// If this batch is empty and `from` has no times, the two exchange their memory instead of copying the records.
     #[inline]
+    #[doc(hidden)]
     pub fn extend_filtered(
         &mut self,
         from: &mut Self,
@@ -382,6 +390,7 @@ impl<T> Batch<T> {
     /// Sets the event times of records from the front on, part by part: `time` gets a record and its time or [`NO_TIME`], and returns the
     /// new time. `next` returns the maximum number of records in the next part; at 0 the loop ends, and the others keep their times.
     /// Returns how many records got a new time. From then on every record has a place in [`Batch::times`].
+    #[doc(hidden)]
     pub fn stamp_while(
         &mut self,
         mut time: impl FnMut(&T, i64) -> i64,

@@ -14,7 +14,12 @@ use std::sync::{
 /// [`OperatorContext::metrics`](super::OperatorContext::metrics).
 ///
 /// ```
-/// use streaming::operators::{BoxError, Collector, Counter, Gauge, OperatorContext, ProcessFunction};
+/// use streaming::{
+///     operators::{
+///         BoxError, Collector, Counter, Gauge, Metrics, OperatorContext, ProcessFunction,
+///     },
+///     testing,
+/// };
 ///
 /// /// Lets numbers below 100 through. REST shows how many were refused, and the last of them, as
 /// /// `NAME OF THE OPERATOR.refused` and `NAME OF THE OPERATOR.lastRefused`.
@@ -27,8 +32,9 @@ use std::sync::{
 /// impl ProcessFunction<i64> for Small {
 ///     type Out = i64;
 ///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), BoxError> {
-///         self.refused = ctx.metrics().counter("refused")?;
-///         self.last = ctx.metrics().gauge("lastRefused")?;
+///         let metrics: Metrics<'_> = ctx.metrics();
+///         self.refused = metrics.counter("refused")?;
+///         self.last = metrics.gauge("lastRefused")?;
 ///         Ok(())
 ///     }
 ///     fn process(&mut self, number: i64, out: &mut Collector<i64>) -> Result<(), BoxError> {
@@ -41,6 +47,11 @@ use std::sync::{
 ///         Ok(())
 ///     }
 /// }
+///
+/// let mut test = testing::process(Small::default()).open()?;
+/// test.push_batch([(7, 1_000), (700, 1_001)])?;
+/// assert_eq!((test.metric("refused"), test.metric("lastRefused")), (Some(1), Some(700)));
+/// # Ok::<(), streaming::TaskError>(())
 /// ```
 #[derive(Debug)]
 pub struct Metrics<'a> {

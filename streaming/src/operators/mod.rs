@@ -28,42 +28,55 @@ mod tests;
 mod timers;
 mod windows;
 
-pub use assign::AssignWatermarks;
 pub(crate) use assign::{ask_interval, watermark_state};
 pub(crate) use broadcast::broadcast_state;
-pub use broadcast::{
-    BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,
-    Reading, TakesBroadcast,
-};
-pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
-pub use context::{ChainShared, OperatorContext, OperatorMail};
+pub use broadcast::{BroadcastProcessFunction, KeyedBroadcastProcessFunction};
+pub use connected::{CoProcessFunction, Either, KeyedCoProcessFunction};
+pub use context::{OperatorContext, OperatorMail};
 pub(crate) use context::{split_ticket, ticket_of};
+pub use keyed::KeySelector;
 pub(crate) use keyed::failed as state_failed;
-pub use keyed::{
-    ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
-    UpdateMode,
-};
-pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFunction};
-pub use link::Link;
+pub use keyed_process::{Context, KeyedProcessFunction};
 pub(crate) use load::{BATCH_BYTES, Load};
 pub use metrics::{Counter, Gauge, Metrics};
-pub use output::{BATCH_RECORDS, Collector};
+pub use output::Collector;
 pub(crate) use pace::Pace;
-pub use process::{Process, ProcessFunction};
+pub use process::ProcessFunction;
+pub use sides::OutputTag;
 pub(crate) use sides::side_output;
-pub use sides::{OutputTag, SideOutput, SideOutputs};
-pub use simple::{Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap, TryMap};
-pub use stateful_flat_map::StatefulFlatMap;
-pub use stateful_process::{InspectOperatorState, StatefulProcess, StatefulProcessFunction};
+pub use stateful_process::StatefulProcessFunction;
 pub(crate) use taken::join_chunks;
 pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{
-    AggregateFunction, AggregateWindow, CountWindow, CountWindows, EventTimeAssigner,
-    EventTimeSessionWindows, EventTimeWindows, FixedGap, GapOf, Lateness, ProcessWindow,
-    ProcessingTimeSessionWindows, ProcessingTimeWindows, SessionGap, Slices,
-    SlidingEventTimeWindows, SlidingProcessingTimeWindows, TimeWindow, TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows, WindowAssigner, WindowFolding, WindowFunction, WindowStore,
+    AggregateFunction, EventTimeAssigner, EventTimeSessionWindows, FixedGap, GapOf,
+    ProcessingTimeSessionWindows, SessionGap, SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows, TimeWindow, TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows, WindowAssigner, WindowFunction,
+};
+
+// The parts of the runtime that the methods of streams and tests are made of. Programs do not name them.
+#[doc(hidden)]
+pub use self::{
+    assign::AssignWatermarks,
+    broadcast::{BroadcastOperator, InspectBroadcast, Reading, TakesBroadcast},
+    connected::{BothInputs, EitherKey},
+    context::ChainShared,
+    keyed::{
+        ByReference, ByValue, Count, Fold, Folding, Keyed, KeyedFold, Reduce, Sum, UpdateMode,
+    },
+    keyed_process::{InspectKeyed, KeyedOperator},
+    link::Link,
+    output::BATCH_RECORDS,
+    process::Process,
+    sides::{SideOutput, SideOutputs},
+    simple::{Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap, TryMap},
+    stateful_flat_map::StatefulFlatMap,
+    stateful_process::{InspectOperatorState, StatefulProcess},
+    windows::{
+        AggregateWindow, CountWindow, CountWindows, EventTimeWindows, Lateness, ProcessWindow,
+        ProcessingTimeWindows, Slices, WindowFolding, WindowStore,
+    },
 };
 
 pub use crate::seam::{Barrier, StreamEvent};
@@ -106,6 +119,7 @@ pub enum Flow {
 /// if records were left unprocessed, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
 /// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
 /// chain, holds nothing back and is never full.
+#[doc(hidden)]
 pub trait Consumer<T>: Send {
     /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
     ///
@@ -211,12 +225,87 @@ pub trait Consumer<T>: Send {
     fn dispose(&mut self) {}
 }
 
-/// An operator: turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it, a link of the chain that a task
-/// runs. The task calls `open` once, in which a restored operator reads its state from the context; then `process` for records, `event` for
-/// control elements and `mail` for answers and timers; at a barrier `event` first, then `begin_incremental` or `begin_snapshot`, and
-/// `snapshot` if that one has begun none; `notify_complete` for a complete checkpoint; at the end `close`, or `dispose` if it was cancelled
-/// or has failed. Each subtask has its own one, which only the task's thread calls; no method but `open` may block. A panic fails the task,
-/// except one in `dispose`.
+/// An operator: turns the records that it takes into other records. A task runs it as a link of a chain. The task calls `open` once, in
+/// which a restored operator reads its state from the context; then `process` for records, `event` for control elements and `mail` for
+/// answers and timers; at a barrier `event` first, then `snapshot`; `notify_complete` for a complete checkpoint; at the end `close`, or
+/// `dispose` if it was cancelled or has failed. Each subtask has its own one, which only the task's thread calls; no method but `open` may
+/// block. A panic fails the task, except one in `dispose`.
+///
+/// Operators of this crate with large state write it while records come: at the barrier the task calls `begin_incremental` or
+/// `begin_snapshot`, and `snapshot` only if that one has begun none.
+///
+/// An operator that emits, at each watermark, how many records came since the watermark before. The number is its state:
+///
+/// ```
+/// use streaming::{
+///     TaskError,
+///     batch::{Batch, NO_TIME},
+///     operators::{Barrier, Collector, Flow, Operator, OperatorContext, StreamEvent},
+///     testing,
+/// };
+///
+/// #[derive(Default)]
+/// struct Tally {
+///     records: u8,
+///     savepoints: Vec<u64>,
+/// }
+///
+/// impl Operator<String> for Tally {
+///     type Out = u8;
+///     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+///         while let Some(snapshot) = context.next_snapshot()? {
+///             self.records += snapshot.iter().sum::<u8>();
+///         }
+///         Ok(())
+///     }
+///     fn process(
+///         &mut self,
+///         batch: &mut Batch<String>,
+///         _out: &mut Collector<u8>,
+///         _context: &OperatorContext,
+///     ) -> Result<(), TaskError> {
+///         batch.each(|_, _| self.records += 1);
+///         Ok(())
+///     }
+///     fn event(
+///         &mut self,
+///         event: StreamEvent,
+///         out: &mut Collector<u8>,
+///         _context: &OperatorContext,
+///     ) -> Result<Flow, TaskError> {
+///         match event {
+///             // No room: the task hands the same watermark in again.
+///             StreamEvent::Watermark(_) if !out.should_continue() => return Ok(Flow::More),
+///             StreamEvent::Watermark(ms) if ms < i64::MAX => {
+///                 out.push(std::mem::take(&mut self.records), ms);
+///             }
+///             StreamEvent::EndOfInput => out.push(std::mem::take(&mut self.records), NO_TIME),
+///             StreamEvent::Barrier(Barrier { checkpoint, savepoint: true, .. }) => {
+///                 self.savepoints.push(checkpoint);
+///             }
+///             _ => {}
+///         }
+///         Ok(Flow::Done)
+///     }
+///     fn snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+///         Ok(Some(vec![self.records]))
+///     }
+/// }
+///
+/// let mut test = testing::operator(Tally::default()).open()?;
+/// test.push("a".to_owned())?;
+/// test.push("b".to_owned())?;
+/// test.watermark(1_000)?;
+/// assert_eq!(test.timed_output(), [(2, Some(1_000))]);
+/// test.push("c".to_owned())?;
+/// let savepoint = test.savepoint(1)?;
+/// test.cancel();
+///
+/// let mut restored = testing::operator(Tally::default()).restore(savepoint).open()?;
+/// restored.end_of_input()?;
+/// assert_eq!(restored.output(), [1]);
+/// # Ok::<(), TaskError>(())
+/// ```
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
@@ -292,6 +381,7 @@ pub trait Operator<In>: Send {
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
+    #[doc(hidden)]
     fn begin_snapshot(
         &mut self,
         _checkpoint: u64,
@@ -306,6 +396,7 @@ pub trait Operator<In>: Send {
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
+    #[doc(hidden)]
     fn begin_incremental(
         &mut self,
         checkpoint: u64,
@@ -320,6 +411,7 @@ pub trait Operator<In>: Send {
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.
+    #[doc(hidden)]
     fn write_snapshot(
         &mut self,
         _slice: &mut Slice<'_>,
@@ -330,6 +422,7 @@ pub trait Operator<In>: Send {
     /// Drops the snapshot that was begun and is not complete, because its checkpoint was aborted. Returns true if the operator does
     /// so: [`Operator::write_snapshot`] is not called again before the next snapshot begins. Returns false if the operator has
     /// to write it to its end, as by default.
+    #[doc(hidden)]
     fn abort_snapshot(&mut self) -> bool {
         false
     }

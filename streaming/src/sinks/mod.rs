@@ -6,24 +6,34 @@
 
 mod api;
 mod checksum;
+#[doc(hidden)]
 pub mod collect;
 mod files;
 mod marks;
 mod print;
+#[doc(hidden)]
 pub mod sink;
 mod spool;
 mod text;
+#[doc(hidden)]
 pub mod two_phase;
 mod without;
 mod writer;
 
 pub use checksum::{Checksum, Discard};
-pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink};
-pub use files::{Encoder, FileSink, Lines, PartCommitter, PartWriter, PendingPart, RollingPolicy};
+pub use files::{Encoder, FileSink, Lines, RollingPolicy};
 pub use print::Print;
 pub use sink::{CommitError, CommitRequest, Committer, GlobalCommitter, Sink};
-pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
+pub use without::{NoCommitter, NoWriterState};
 pub use writer::{Announcement, CommittingSinkWriter, SinkWriter, WriterContext};
+
+// The parts of the built-in sinks. Programs do not name them.
+#[doc(hidden)]
+pub use self::{
+    collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink},
+    files::{PartCommitter, PartWriter, PendingPart},
+    without::WithoutCommitter,
+};
 
 #[cfg(test)]
 mod fixtures;

@@ -212,6 +212,112 @@ pub trait Committer<C>: Send + Sync + 'static {
 ///
 /// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest. Errors are those of a
 /// [`Committer`]: `Retry` repeats the whole commit, `Failed` fails the job.
+///
+/// A sink that adds the numbers of a checkpoint to a table of totals, in one transaction for all subtasks. The table keeps the checkpoint
+/// of its last transaction, so that a repeated one adds nothing. Each writer announces the table that it writes for, and the job fails at
+/// its start if that is not the committer's:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use streaming::{
+///     operators::{BoxError, OperatorContext},
+///     sinks::*,
+///     testing,
+/// };
+///
+/// /// Stands in for a table of a database: the sum, and the checkpoint of the last transaction.
+/// type Table = Arc<Mutex<(u64, u64)>>;
+///
+/// #[derive(Clone)]
+/// struct Totals {
+///     name: &'static str,
+///     table: Table,
+/// }
+/// struct ToTotals(Totals);
+///
+/// /// The name of the table and the sum of one subtask.
+/// type Part = (String, u64);
+///
+/// impl Sink<u64> for ToTotals {
+///     type Committable = Part;
+///     type Writer = Summing;
+///     type Committer = NoCommitter;
+///     type GlobalCommitter = Totals;
+///
+///     fn create_writer(&self, context: &OperatorContext) -> Result<Summing, BoxError> {
+///         let table = context.option("program.table").unwrap_or(self.0.name);
+///         Ok(Summing { table: table.to_owned(), sum: 0 })
+///     }
+///     fn create_committer(&self, _: &OperatorContext) -> Result<NoCommitter, BoxError> {
+///         Ok(NoCommitter)
+///     }
+///     fn create_global_committer(&self, _: &OperatorContext) -> Result<Totals, BoxError> {
+///         Ok(self.0.clone())
+///     }
+/// }
+///
+/// struct Summing {
+///     table: String,
+///     sum: u64,
+/// }
+///
+/// impl SinkWriter<u64> for Summing {
+///     fn write(&mut self, number: u64, _: &WriterContext<'_>) -> Result<(), BoxError> {
+///         self.sum += number;
+///         Ok(())
+///     }
+/// }
+///
+/// impl CommittingSinkWriter<u64> for Summing {
+///     type Committable = Part;
+///     type State = NoWriterState;
+///
+///     fn prepare_commit(&mut self) -> Result<Vec<Part>, BoxError> {
+///         Ok(vec![(self.table.clone(), std::mem::take(&mut self.sum))])
+///     }
+///     fn announce(&mut self, _: &OperatorContext) -> Option<Announcement<Part>> {
+///         let table = self.table.clone();
+///         Some(Box::pin(async move { Ok(Some((table, 0))) }))
+///     }
+/// }
+///
+/// impl GlobalCommitter<Part> for Totals {
+///     async fn commit(&self, request: CommitRequest<Vec<Part>>) -> Result<(), CommitError> {
+///         let mut table = self.table.lock().map_err(|e| CommitError::Retry(e.to_string()))?;
+///         if request.is_repeated() && table.1 >= request.checkpoint {
+///             return Ok(()); // It was committed before, and the failure came afterwards.
+///         }
+///         table.0 += request.committable.iter().map(|(_, sum)| sum).sum::<u64>();
+///         table.1 = request.checkpoint;
+///         Ok(())
+///     }
+///     async fn check(&self, (table, _): Part) -> Result<(), CommitError> {
+///         match table == self.name {
+///             true => Ok(()),
+///             false => Err(CommitError::Failed(format!("'{table}' is not '{}'", self.name))),
+///         }
+///     }
+/// }
+///
+/// let table = Table::default();
+/// let sink = || ToTotals(Totals { name: "totals", table: table.clone() });
+/// let mut test = testing::sink(sink()).subtasks(2).open()?;
+/// test.push(0, 3)?;
+/// test.push(1, 4)?;
+/// let checkpoint = test.barrier(1, false)?;
+/// assert_eq!(*table.lock().unwrap(), (0, 0));
+/// test.notify_complete(1)?;
+/// assert_eq!(*table.lock().unwrap(), (7, 1));
+///
+/// // All tasks fail, and the restored ones repeat the commit of what the checkpoint holds.
+/// test.fail();
+/// let restored = testing::sink(sink()).subtasks(3).attempt(1).restore(checkpoint).open()?;
+/// assert_eq!(*table.lock().unwrap(), (7, 1));
+/// restored.finish()?;
+///
+/// assert!(testing::sink(sink()).option("program.table", "other").open().is_err());
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
 pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]

@@ -21,7 +21,7 @@ use std::{
 use thiserror::Error;
 
 /// The error of sending to a subtask (the field) that has no registered reader: none has registered, or it
-/// was told that no more splits follow.
+/// was told that no more splits follow. The module [`sources`](super) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "subtask {0} has no reader that takes splits: assign them after add_reader, and before no_more_splits"

@@ -16,6 +16,38 @@ pub struct LineTooLong;
 /// A buffer of bytes that were read and not yet cut into lines at `\n`. It grows as needed and does not shrink. Once more than 256 MiB in
 /// it are not taken, it refuses more. A reader fills it by `room` and `filled`, or by `push`, and takes all whole lines before the next
 /// block.
+///
+/// ```
+/// use std::io::Read;
+/// use streaming::sources::{LineBuffer, LineTooLong};
+///
+/// /// Returns the lines of what a connection sends, as the reader of a source does block by block.
+/// fn lines(mut connection: impl Read) -> std::io::Result<Vec<String>> {
+///     let (mut buffer, mut lines) = (LineBuffer::default(), Vec::new());
+///     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+///     loop {
+///         let room = buffer.room().map_err(std::io::Error::other)?;
+///         let bytes = connection.read(room)?;
+///         buffer.filled(bytes);
+///         while let Some(line) = buffer.next_line() {
+///             lines.push(text(line));
+///         }
+///         if bytes == 0 {
+///             lines.push(text(buffer.rest()));
+///             return Ok(lines);
+///         }
+///     }
+/// }
+/// assert_eq!(lines(&b"one\ntwo\nthr"[..])?, ["one", "two", "thr"]);
+///
+/// let mut blocks = LineBuffer::default();
+/// blocks.push(b"on")?;
+/// assert_eq!(blocks.next_line(), None);
+/// blocks.push(b"e\ntw")?;
+/// assert_eq!(blocks.next_line(), Some(&b"one"[..]));
+/// assert_eq!(LineTooLong.to_string(), "a line is longer than 256 MiB");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,

@@ -73,7 +73,11 @@
 //!     /// Tells all readers what one of them has found: the day is over.
 //!     fn handle_source_event(&mut self, _subtask: u32, event: Vec<u8>) -> Result<(), BoxError> {
 //!         for reader in self.context.registered_readers() {
-//!             self.context.send_event(reader, event.clone())?;
+//!             match self.context.send_event(reader, event.clone()) {
+//!                 Ok(()) => {}
+//!                 // It was told already that no more splits follow.
+//!                 Err(NotRegistered(_)) => {}
+//!             }
 //!         }
 //!         Ok(())
 //!     }
@@ -231,16 +235,25 @@ mod socket;
 mod source;
 mod text;
 
-pub use collection::{CollectionReader, CollectionSource};
+pub use collection::CollectionSource;
 pub use coordinator::{NotRegistered, SplitEnumeratorContext};
-pub use enumerator::{FileEnumerator, FileEnumeratorState, FileSplit};
 pub use lines::{LineBuffer, LineTooLong};
 pub use no_enumerator::NoEnumerator;
 pub use output::{ReaderContext, ReaderOutput, SplitOutput};
-pub use sequence::{SequenceReader, SequenceSource, SequenceSplit};
-pub use socket::{SocketReader, SocketSource, SocketSplit};
+pub use sequence::SequenceSource;
+pub use socket::SocketSource;
 pub use source::{Boundedness, ReadProgress, Source, SourceReader, SourceSplit, SplitEnumerator};
-pub use text::{FileReader, FileSource};
+pub use text::FileSource;
+
+// The parts of the built-in sources. Programs do not name them.
+#[doc(hidden)]
+pub use self::{
+    collection::CollectionReader,
+    enumerator::{FileEnumerator, FileEnumeratorState, FileSplit},
+    sequence::{SequenceReader, SequenceSplit},
+    socket::{SocketReader, SocketSplit},
+    text::FileReader,
+};
 
 /// Re-exports for the chain and the graph builder; not public.
 pub(crate) mod intern {

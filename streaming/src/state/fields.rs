@@ -81,6 +81,30 @@ impl<V: FlottType> StateField for ListState<V> {
 
 /// A map from names (the map's own keys) to values that belongs to one key of the stream, in the order of the names. Checkpoints contain
 /// all entries. A backend can read and write each entry by itself.
+///
+/// ```
+/// use streaming::state::{MapState, State, StateError};
+///
+/// /// The state of a shop: what it has earned by each article.
+/// #[derive(State)]
+/// # #[flott(crate = streaming)]
+/// struct Shop {
+///     earned: MapState<String, u64>,
+/// }
+///
+/// /// Adds a sale, and returns what the shop has earned by the article.
+/// fn sell(shop: &mut Shop, article: &str, price: u64) -> Result<u64, StateError> {
+///     let earned = shop.earned.get_or_insert_with(article.to_owned(), || 0)?;
+///     *earned += price;
+///     Ok(*earned)
+/// }
+///
+/// let mut shop = Shop::empty();
+/// sell(&mut shop, "tea", 3)?;
+/// assert_eq!(sell(&mut shop, "tea", 4)?, 7);
+/// assert_eq!(shop.earned.get(&"milk".to_owned())?, None);
+/// # Ok::<(), StateError>(())
+/// ```
 pub struct MapState<N, V> {
     entries: BTreeMap<N, V>,
 }

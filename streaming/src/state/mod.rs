@@ -21,23 +21,29 @@ mod snapshot;
 mod table;
 mod writing;
 
-pub use backend::{Fetch, Free, Incremental, Place, SnapshotKind, StateBackend, StateError, Taken};
-pub use chunks::Slice;
+pub use backend::StateError;
 pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
-pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group};
-pub use operator::{
-    OperatorState, OperatorStateField, Share, UnionListState, read_operator_state,
-    write_operator_state,
-};
-pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
+pub use operator::{OperatorState, UnionListState};
+pub use row::State;
 pub(crate) use snapshot::{END, read_entries, read_next, write_changes_head, write_head};
-pub use snapshot::{read_snapshot, write_snapshot};
-pub use table::{Occupied, Table, Vacant};
 pub(crate) use table::{PlaceInTable, part_bits};
 pub(crate) use writing::Output;
 
+// Backends, and what the derives write. Programs do not name them.
+#[doc(hidden)]
+pub use self::{
+    backend::{Fetch, Free, Incremental, Place, SnapshotKind, StateBackend, Taken},
+    chunks::Slice,
+    key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group},
+    operator::{OperatorStateField, Share, read_operator_state, write_operator_state},
+    row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, StateField},
+    snapshot::{read_snapshot, write_snapshot},
+    table::{Occupied, Table, Vacant},
+};
+
+#[doc(hidden)]
 pub use model::graph::StateDeclaration;
 
 #[cfg(test)]

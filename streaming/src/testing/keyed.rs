@@ -208,7 +208,7 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
 ///     operators::{
 ///         BoxError, Collector, OutputTag, TimeWindow, TumblingEventTimeWindows, WindowFunction,
 ///     },
-///     testing,
+///     testing::{self, WindowedTest},
 /// };
 ///
 /// const LATE: OutputTag<(String, u64)> = OutputTag::new("late");
@@ -235,7 +235,8 @@ impl<T: Send + 'static, S: KeySelector<T>> KeyedTest<T, S> {
 /// fn the_greatest_price_of_a_minute_is_emitted() -> Result<(), TaskError> {
 ///     let tea = |price| ("tea".to_owned(), price);
 ///     let minutes = TumblingEventTimeWindows::of(Duration::from_secs(60));
-///     let windows = testing::key_by(|(article, _): &(String, u64)| article).window(minutes);
+///     let windows: WindowedTest<_, _, _> =
+///         testing::key_by(|(article, _): &(String, u64)| article).window(minutes);
 ///     let test = windows.side_output_late_data(&LATE).process(Greatest);
 ///     let mut test = test.side_output(&LATE).open()?;
 ///     test.push_at(tea(3), 60_000)?;

@@ -16,13 +16,17 @@ mod std_types;
 mod times;
 mod written;
 
+#[doc(hidden)]
+pub use batch::BatchCodec;
 pub(crate) use batch::weigh;
-pub use batch::{BatchCodec, decode_one, encode_one};
+pub use batch::{decode_one, encode_one};
 #[doc(hidden)]
 pub use columns::{read_variants, write_variants};
 pub use hash::{KeyHasher, key_hash};
 pub use key_part::{Key, KeyPart};
-pub use line::{FromLine, ToLine};
+#[doc(hidden)]
+pub use line::FromLine;
+pub use line::ToLine;
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;

@@ -27,6 +27,44 @@ impl Schema {
 
     /// Appends a generic structure such as `map<string,u64>`: `name`, then between angle brackets what each function of `parts` appends,
     /// separated by commas.
+    ///
+    /// A list whose first value is the one that is used next:
+    ///
+    /// ```
+    /// use std::collections::VecDeque;
+    /// use streaming::types::*;
+    ///
+    /// #[derive(Debug, Clone, PartialEq, Eq)]
+    /// struct Ring<T>(VecDeque<T>);
+    ///
+    /// impl<T: FlottType> FlottType for Ring<T> {
+    ///     fn type_name() -> String {
+    ///         format!("ring<{}>", T::type_name())
+    ///     }
+    ///     fn describe(schema: &mut Schema) {
+    ///         schema.generic("ring", &[T::describe]);
+    ///     }
+    ///     fn encode(&self, out: &mut Vec<u8>) {
+    ///         write_len(self.0.len(), out);
+    ///         self.0.iter().for_each(|value| value.encode(out));
+    ///     }
+    ///     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+    ///         input.nested(|input| {
+    ///             let count = input.count()?;
+    ///             (0..count).map(|_| T::decode(input)).collect::<Result<_, _>>().map(Self)
+    ///         })
+    ///     }
+    ///     fn hash_key(&self, hasher: &mut KeyHasher) {
+    ///         self.0.len().hash_key(hasher);
+    ///         self.0.iter().for_each(|value| value.hash_key(hasher));
+    ///     }
+    /// }
+    ///
+    /// let ring = Ring(VecDeque::from([1_u8, 2, 3]));
+    /// assert_eq!(decode_one::<Ring<u8>>(&encode_one(&ring)), Ok(ring));
+    /// assert_eq!(Schema::of::<Ring<u8>>(), "ring<u8>");
+    /// assert_ne!(fingerprint::<Ring<u8>>(), fingerprint::<Ring<i8>>());
+    /// ```
     pub fn generic(&mut self, name: &str, parts: &[fn(&mut Schema)]) {
         self.word(name);
         self.word("<");

@@ -64,6 +64,34 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
 
 /// Marks windows over event time (tumbling, sliding, sessions), the only ones that can take late records
 /// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)). Has no methods.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{
+///     Stream,
+///     operators::{EventTimeAssigner, OutputTag, TumblingEventTimeWindows, WindowAssigner},
+/// };
+///
+/// const LATE: OutputTag<u64> = OutputTag::new("late");
+///
+/// /// Counts numbers in windows that wait for late records, and returns the numbers that come too late even so.
+/// fn counted<W>(numbers: &Stream<u64>, windows: W) -> (Stream<(u64, u64)>, Stream<u64>)
+/// where
+///     W: WindowAssigner<u64> + EventTimeAssigner,
+/// {
+///     let windowed = numbers.key_by(|n| n).window(windows);
+///     let lateness = Duration::from_secs(5);
+///     let counts = windowed.allowed_lateness(lateness).side_output_late_data(&LATE).count();
+///     let late = counts.side_output(&LATE);
+///     (counts, late)
+/// }
+///
+/// fn per_minute(numbers: &Stream<u64>) {
+///     let (counts, late) = counted(numbers, TumblingEventTimeWindows::of(Duration::from_secs(60)));
+///     counts.print();
+///     late.print();
+/// }
+/// ```
 pub trait EventTimeAssigner {}
 
 /// Returns the duration in milliseconds, rounded down, at most `i64::MAX`.

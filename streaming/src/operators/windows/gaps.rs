@@ -9,12 +9,26 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use streaming::operators::{EventTimeSessionWindows, FixedGap, GapOf};
+/// use streaming::{
+///     Stream,
+///     operators::{EventTimeSessionWindows, FixedGap, GapOf, SessionGap},
+/// };
+///
+/// /// A user and the seconds that this user is waited for.
+/// type Click = (u64, u64);
+///
+/// /// Counts the clicks of each visit, whichever gap ends it.
+/// fn visits<G: SessionGap<Click>>(
+///     clicks: &Stream<Click>,
+///     sessions: EventTimeSessionWindows<G>,
+/// ) -> Stream<(u64, u64)> {
+///     clicks.key_by(|(user, _)| user).window(sessions).count()
+/// }
 ///
 /// let _same: EventTimeSessionWindows<FixedGap> =
 ///     EventTimeSessionWindows::with_gap(Duration::from_secs(30));
 /// let _by_user: EventTimeSessionWindows<GapOf<_>> =
-///     EventTimeSessionWindows::with_dynamic_gap(|(_, patience_s): &(u64, u64)| {
+///     EventTimeSessionWindows::with_dynamic_gap(|(_, patience_s): &Click| {
 ///         Duration::from_secs(*patience_s)
 ///     });
 /// ```

@@ -1,7 +1,7 @@
 //! Windows against naive models: the operators alone with watermarks, interruptions and changes of parallelism at any moment,
 //! and whole programs.
 
-use super::{core::WindowCore, *};
+use super::{core::WindowCore, key_core::KeyCore, pane_rule::PaneRule, *};
 use crate::{
     api::tests::{built, lines},
     batch::{Batch, NO_TIME},
@@ -12,7 +12,7 @@ use crate::{
     },
     seam::{Barrier, Interrupt, StateChunk, StreamEvent, TaskError},
     state::{
-        KeyGroups, Slice, channel_of_group,
+        KeyGroups, Slice, Table, channel_of_group,
         slow::{Reads, Slow},
     },
     testing::gather::{Gather, Gathered},
@@ -21,7 +21,10 @@ use crate::{
 use proptest::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -655,6 +658,70 @@ fn the_last_moment_there_is_has_a_window() {
     let last = windows.event(StreamEvent::Watermark(i64::MAX));
     assert_eq!(last.len(), 3);
     assert!(last.iter().all(|(_, time)| *time == i64::MAX));
+}
+
+/// Counts how often the kept value of a key in a pane is made or changed. The value is of one record, so that each call is one entry of
+/// a table.
+#[derive(Clone, Default)]
+struct Changes(Arc<AtomicU32>);
+
+impl WindowFolding<u8, Record> for Changes {
+    type Kept = u32;
+    type Out = (u8, i64, i64, Vec<u32>);
+    fn first(&mut self, (_, number): Record) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        number
+    }
+    fn add(&mut self, kept: &mut u32, (_, number): Record) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        *kept += number;
+    }
+    fn merge(&mut self, kept: &mut u32, later: u32) {
+        *kept += later;
+    }
+    fn emit(
+        &mut self,
+        key: u8,
+        window: TimeWindow,
+        kept: u32,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        out.collect((key, window.start(), window.last(), vec![kept]));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_record_of_sliding_windows_changes_one_entry_however_many_windows_it_is_in() {
+    // Windows in memory have a table per pane; the others have one state per key, a map of panes.
+    for windows in [1, 2, 10, 1_000] {
+        let slices = || Slices::new(windows * 10, 10, 0);
+        let in_memory = Changes::default();
+        let store = WindowCore::new(in_memory.clone(), slices(), 0);
+        let mut subtask =
+            Subtask::new(EventTimeWindows::new(by_first(), store), (0, 1), &[], false);
+        let per_key = Changes::default();
+        let store = KeyCore::with_backend(per_key.clone(), PaneRule(slices()), 0, Table::default());
+        let mut one_state =
+            Subtask::new(EventTimeWindows::new(by_first(), store), (0, 1), &[], false);
+        // Two records in one pane, one in the next, and one of another key.
+        let records = [(1, 1, 100_000), (1, 2, 100_009), (1, 3, 100_010), (2, 4, 100_000)];
+        for (subtask, changes) in
+            [(&mut subtask as &mut dyn Fires, &in_memory), (&mut one_state, &per_key)]
+        {
+            for (taken, record) in (1..).zip(records) {
+                subtask.takes(&[record]);
+                assert_eq!(changes.0.load(Ordering::Relaxed), taken, "{windows} windows");
+            }
+            // Each of the windows is fired, and none of them has changed an entry by that.
+            let fired = subtask.fires(i64::MAX);
+            let of_the_first = fired.iter().filter(|((key, first, last, _), _)| {
+                *key == 2 && *first <= 100_000 && 100_000 <= *last
+            });
+            assert_eq!(of_the_first.count() as i64, windows, "{fired:?}");
+            assert_eq!(changes.0.load(Ordering::Relaxed), 4);
+        }
+    }
 }
 
 #[test]

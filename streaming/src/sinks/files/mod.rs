@@ -27,6 +27,45 @@ use storage::objects::S3Settings;
 /// Writes one record into the bytes of a file, on the task's thread. Each subtask uses a clone, made anew from the program's encoder each
 /// time that its task starts: no checkpoint contains what an encoder remembers. Implemented for closures:
 /// `|order: &Order, out: &mut Vec<u8>| { out.extend_from_slice(&order.bytes); Ok(()) }`.
+///
+/// An encoder that numbers the records of each attempt, and skips empty ones:
+///
+/// ```
+/// use streaming::{
+///     Stream,
+///     operators::BoxError,
+///     sinks::{Encoder, FileSink, RollingPolicy},
+/// };
+///
+/// #[derive(Clone, Default)]
+/// struct Numbered(u64);
+///
+/// impl Encoder<String> for Numbered {
+///     fn encode(&mut self, record: &String, out: &mut Vec<u8>) -> Result<(), BoxError> {
+///         if record.contains('\n') {
+///             return Err(format!("a record of several lines: {record:?}").into());
+///         }
+///         if !record.is_empty() {
+///             self.0 += 1;
+///             out.extend_from_slice(format!("{}\t{record}\n", self.0).as_bytes());
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// fn to_files(lines: &Stream<String>) {
+///     let sink = FileSink::for_row_format("/data/lines", Numbered::default());
+///     lines.sink_to(sink.rolling(RollingPolicy::on_checkpoint()).suffix(".tsv")).uid("lines");
+/// }
+///
+/// let (mut encoder, mut out) = (Numbered::default(), Vec::new());
+/// for record in ["one", "", "two"] {
+///     encoder.encode(&record.to_owned(), &mut out)?;
+/// }
+/// assert_eq!(out, b"1\tone\n2\ttwo\n");
+/// assert!(encoder.encode(&"a\nb".to_owned(), &mut out).is_err());
+/// # Ok::<(), BoxError>(())
+/// ```
 pub trait Encoder<T>: Clone + Send + 'static {
     /// Appends the record to `out`, with what separates it from the next one. `out` may contain earlier records, which must stay. A
     /// record for which nothing is appended is skipped.
