@@ -1,6 +1,6 @@
-//! The jobs: `latency`, `state` and `slow`.
+//! The program with all jobs, and of these `latency`, `state` and `slow`.
 
-use super::{histogram::Histogram, now_unix_ns, write_whole};
+use super::{cancelled, histogram::Histogram, now_unix_ns, write_whole};
 use crate::words::splitmix64;
 use flott::prelude::*;
 use std::{
@@ -99,11 +99,12 @@ impl ProcessFunction<(u64, u64)> for Latencies {
 }
 
 /// Returns an argument as a number.
-fn number(args: &Args, index: usize) -> flott::Result<f64> {
+pub(super) fn number(args: &Args, index: usize) -> flott::Result<f64> {
     Ok(args.get(index).ok_or("an argument is missing")?.parse()?)
 }
 
-fn folder(args: &Args) -> flott::Result<PathBuf> {
+/// Returns the first argument as a folder.
+pub(super) fn folder(args: &Args) -> flott::Result<PathBuf> {
     Ok(Path::new(args.get(0).ok_or("which folder?")?).to_owned())
 }
 
@@ -138,25 +139,36 @@ fn latency(env: &Environment, args: &Args) -> flott::Result<()> {
     Ok(())
 }
 
-/// Writes down when the first record of each attempt has come.
+/// Writes down when each attempt was opened (`opened-SUBTASK-NS`), and when its first record came (`first-SUBTASK-NS`).
 #[derive(Clone)]
-struct First {
+pub(super) struct First {
     folder: PathBuf,
     subtask: u32,
     seen: bool,
+}
+
+impl First {
+    /// Makes the function that writes its marks into this folder.
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, subtask: 0, seen: false }
+    }
+
+    fn mark(&self, name: &str) -> Result<(), BoxError> {
+        let now = now_unix_ns();
+        let name = format!("{name}-{}-{now}", self.subtask);
+        Ok(write_whole(&self.folder.join(name), &now.to_string())?)
+    }
 }
 
 impl ProcessFunction<u64> for First {
     type Out = u64;
     fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
         self.subtask = context.subtask();
-        Ok(())
+        self.mark("opened")
     }
     fn process(&mut self, _: u64, _: &mut Collector<u64>) -> Result<(), BoxError> {
         if !std::mem::replace(&mut self.seen, true) {
-            let now = now_unix_ns();
-            let name = format!("first-{}-{now}", self.subtask);
-            write_whole(&self.folder.join(name), &now.to_string())?;
+            self.mark("first")?;
         }
         Ok(())
     }
@@ -180,7 +192,7 @@ fn state(env: &Environment, args: &Args) -> flott::Result<()> {
             out.collect(*updates);
         })
         .uid("body")
-        .process(First { folder, subtask: 0, seen: false })
+        .process(First::new(folder))
         .discard();
     Ok(())
 }
@@ -200,12 +212,15 @@ fn slow(env: &Environment, args: &Args) -> flott::Result<()> {
     Ok(())
 }
 
-/// Returns the program with the jobs `latency` (arguments: folder, records per second, seconds of warm-up), `state` (folder) and `slow`
-/// (microseconds for each record). The first two write marks into the folder: histograms of latencies, times of first records. With 0
-/// records per second `latency` runs as fast as possible, and counts records but no latencies.
+/// Returns the program with the jobs `latency` (arguments: folder, records per second, seconds of warm-up), `state` (folder), `slow`
+/// (microseconds for each record), `slow_map` (folder, milliseconds for each record) and `stalled` (none). Those with a folder write marks
+/// into it: histograms of latencies, times of first records. With 0 records per second `latency` runs as fast as possible, and counts
+/// records but no latencies.
 pub fn entry() -> ProgramEntry {
     ProgramEntry::new()
         .job("latency", |env: &Environment, args: Args| latency(env, &args))
         .job("state", |env: &Environment, args: Args| state(env, &args))
         .job("slow", |env: &Environment, args: Args| slow(env, &args))
+        .job("slow_map", |env: &Environment, args: Args| cancelled::slow_map(env, &args))
+        .job("stalled", |env: &Environment, _: Args| cancelled::stalled(env))
 }

@@ -1,6 +1,7 @@
 //! Jobs that run until they are cancelled, and the marks by which a benchmark sees from outside what they do: files in a
 //! folder that the benchmark names. A mark must never be written so often that it is a part of what is measured.
 
+pub mod cancelled;
 pub mod histogram;
 pub mod jobs;
 pub mod state;

@@ -93,15 +93,19 @@ fn cpu_of_all(processes: &[u32]) -> Result<f64> {
     Ok(each.sum::<std::io::Result<f64>>()?)
 }
 
-/// A thread that watches the peak memory of processes and of their children until it is asked to
-/// end.
-struct PeakMemory {
+/// A thread that looks every 20 ms at the peak memory of processes and of all that they have started, until it is asked to end.
+/// A process that lives shorter may be missed.
+pub struct PeakMemory {
     end: Sender<()>,
     thread: JoinHandle<f64>,
 }
 
 impl PeakMemory {
-    fn watch(processes: Vec<u32>) -> Result<Self> {
+    /// Starts the thread for the processes with these ids.
+    ///
+    /// # Errors
+    /// When the thread cannot be started. A process that is not there is no error, and counts nothing.
+    pub fn watch(processes: Vec<u32>) -> Result<Self> {
         let (end, ended) = mpsc::channel::<()>();
         let watch = move || {
             let mut peaks = BTreeMap::new();
@@ -115,8 +119,9 @@ impl PeakMemory {
         Ok(Self { end, thread: thread::Builder::new().spawn(watch)? })
     }
 
-    /// Returns the sum over all processes that were seen, in MiB.
-    fn end(self) -> f64 {
+    /// Ends the thread. Returns the sum in MiB of the peaks of resident memory of all processes that were seen, each from its whole life
+    /// and with the pages that it shares, whether they had them at the same time or not; NaN if the thread panicked.
+    pub fn end(self) -> f64 {
         drop(self.end);
         self.thread.join().unwrap_or(f64::NAN)
     }
