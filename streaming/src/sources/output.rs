@@ -48,7 +48,7 @@ impl<T: Record> ReaderOutput<T> {
     pub(crate) fn new(out: Collector<T>, times: Option<Box<dyn SplitTimes<T>>>) -> Self {
         let (pending, left) = (Batch::default(), VecDeque::new());
         let load = Load::default();
-        Self { out, times, pending, load, left, split: String::new(), now_ms: 0, asked: 0 }
+        Self { out, times, pending, load, left, split: String::new(), now_ms: 0, asked: usize::MAX }
     }
 
     /// Emits a record that belongs to no split and has no event time of its own; the source's watermark strategy may give it one.

@@ -11,6 +11,8 @@ use crate::{
 use std::{marker::PhantomData, sync::Arc};
 use tokio::{io::AsyncReadExt, net::TcpStream, sync::Mutex};
 
+/// The id of the only split. It is not the address, so that a restored program may name another one.
+const SPLIT: &str = "socket";
 /// Capacity of one read in bytes.
 const BLOCK: usize = 64 << 10;
 
@@ -66,7 +68,7 @@ pub struct SocketSplit {
 
 impl SourceSplit for SocketSplit {
     fn split_id(&self) -> String {
-        self.address.clone()
+        SPLIT.to_owned()
     }
 }
 
@@ -168,7 +170,7 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
                 if self.closed {
                     let rest = self.lines.rest();
                     if !rest.is_empty() {
-                        out.split(&self.address).collect(record(&self.address, rest, context)?);
+                        out.split(SPLIT).collect(record(&self.address, rest, context)?);
                     }
                     return Ok(ReadProgress::Ended);
                 }
@@ -177,7 +179,7 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
                 }
                 return Ok(ReadProgress::Waiting);
             };
-            out.split(&self.address).collect(record(&self.address, line, context)?);
+            out.split(SPLIT).collect(record(&self.address, line, context)?);
             if out.is_stopped() {
                 break;
             }
