@@ -126,6 +126,8 @@ impl JobCore {
             self.fail_regions(&starving, cause.clone(), None, now);
             return;
         }
+        // The report may come again here, too.
+        self.remember(allocation);
         let lost = self.pool.release_slot(&self.plan, allocation);
         self.slots_lost(lost.as_slice(), cause, now);
     }

@@ -52,8 +52,8 @@ impl OperatorEvents for ParentEvents {
         self.snapshots.store_chunk((from, checkpoint, operator), chunk, &self.runtime)
     }
 
-    fn stores_changes(&self) -> bool {
-        self.snapshots.has_directory()
+    fn stores_changes(&self) -> Option<u64> {
+        self.snapshots.stores_changes()
     }
 
     fn give_up(&self, from: ExecutionAttemptId, checkpoint: u64) {

@@ -152,9 +152,10 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Returns true if there is a checkpoint directory, so that a snapshot may refer to what an earlier one has stored.
-    pub(crate) fn has_directory(&self) -> bool {
-        self.directory.is_some()
+    /// Returns the size up to which a state goes inline, if there is a checkpoint directory, so that the snapshot of a larger one may refer
+    /// to what an earlier one has stored.
+    pub(crate) fn stores_changes(&self) -> Option<u64> {
+        self.directory.is_some().then_some(self.inline_max)
     }
 
     /// Gives up an attempt's part of a checkpoint that was aborted: ends its uploads and deletes what they have stored.

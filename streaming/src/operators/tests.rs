@@ -49,8 +49,8 @@ impl TaskUpcalls for Clock {
         clock.wake_ups.insert((moment, number));
     }
     fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
-    fn stores_changes(&self) -> bool {
-        true
+    fn stores_changes(&self) -> Option<u64> {
+        Some(0)
     }
 }
 
@@ -645,6 +645,8 @@ fn snapshots_build_on_earlier_ones_unless_the_job_may_fall_back_or_says_otherwis
         (&[(fallback, "true")], SnapshotKind::Full),
         (&[(fallback, "true"), (incremental, "true")], changes),
         (&[(incremental, "false")], SnapshotKind::Full),
+        (&[("state.backend.incremental", "False")], SnapshotKind::Full),
+        (&[(fallback, " TRUE ")], SnapshotKind::Full),
     ] {
         let mut link = link_of_incremental(options);
         let barrier = crate::seam::Barrier { checkpoint: 2, ..crate::seam::Barrier::default() };

@@ -47,10 +47,11 @@ pub trait TaskUpcalls: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Returns true if a snapshot may contain only what has changed since that of an earlier checkpoint: the host keeps the places of both.
-    /// False by default.
-    fn stores_changes(&self) -> bool {
-        false
+    /// Returns the size in bytes up to which a snapshot should contain all state, because it needs no object then; a larger one may contain
+    /// only what has changed since that of an earlier checkpoint, and the host keeps the places of both. `None`, the default: no snapshot
+    /// may.
+    fn stores_changes(&self) -> Option<u64> {
+        None
     }
     /// Makes the host drop or delete the chunks that [`TaskUpcalls::store_chunk`] has taken for a checkpoint that was aborted; the task
     /// does not acknowledge it. Returns at once. Also called if no chunk was handed over. Does nothing by default.

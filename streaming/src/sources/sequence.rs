@@ -195,6 +195,8 @@ struct Schedule {
     /// The shortest wait in milliseconds: the time in which a batch comes together, at most that for which a task keeps its output. To
     /// be woken for each of 2.5 numbers per millisecond takes more CPU than all else that a task does with them.
     wait_ms: u64,
+    /// The time for which a task keeps its output.
+    linger_ms: u64,
     /// The clock's time when the schedule began, in milliseconds since 1970.
     began_ms: u64,
     /// The clock's time at the last look.
@@ -207,7 +209,12 @@ impl Schedule {
     fn new(per_ms: f64, linger_ms: u64) -> Self {
         // `as` saturates, which small rates reach.
         let wait_ms = ((BATCH_RECORDS as f64 / per_ms) as u64).min(linger_ms).max(1);
-        Self { per_ms, behind: 0.0, wait_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
+        Self { per_ms, behind: 0.0, wait_ms, linger_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
+    }
+
+    fn set_rate(&mut self, per_ms: f64) {
+        let Self { linger_ms, behind, began_ms, seen_ms, .. } = *self;
+        *self = Self { behind, began_ms, seen_ms, ..Self::new(per_ms, linger_ms) };
     }
 
     fn begin(&mut self, now_ms: u64) {
@@ -284,12 +291,12 @@ impl SourceReader for SequenceReader {
                 false => ReadProgress::More,
             });
         }
-        // The next split's turn: the slowest one holds back event time, and an unbounded one never ends.
-        self.splits.rotate_left(1);
         if most == 0 {
             context.wake_after(wait);
             return Ok(ReadProgress::Waiting);
         }
+        // The next split's turn: the slowest one holds back event time, and an unbounded one never ends.
+        self.splits.rotate_left(1);
         Ok(ReadProgress::More)
     }
 
@@ -302,6 +309,13 @@ impl SourceReader for SequenceReader {
             self.splits.clear();
         }
         self.splits.extend(splits);
+        // Each split has its part of the rate, however many of them a subtask has.
+        let part: f64 = self.splits.iter().map(|split| 1.0 / split.stride.max(1) as f64).sum();
+        if let (Some(schedule), Some(per_second)) = (&mut self.schedule, self.source.per_second)
+            && part > 0.0
+        {
+            schedule.set_rate(per_second / 1_000.0 * part);
+        }
         Ok(())
     }
     fn no_more_splits(&mut self) {}

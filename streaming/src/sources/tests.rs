@@ -1505,3 +1505,27 @@ fn event_time_goes_on_after_a_restore_of_a_socket() {
         sender.join().unwrap();
     }
 }
+
+/// Whatever the number of subtasks, all splits are read at the same pace, which is that of the source together.
+#[test]
+fn splits_of_a_restored_source_with_a_rate_share_it() {
+    let source = || SequenceSource::new(0..).with_rate(1_000.0);
+    let mut before = testing::source(source()).subtasks(4).open().unwrap();
+    before.poll().unwrap();
+    let snapshot = before.snapshot().unwrap();
+    let first: u64 = before.output().len() as u64;
+    for subtasks in [1, 2, 3, 4, 8] {
+        let restored = testing::source(source()).subtasks(subtasks).restore(snapshot.clone());
+        let mut after = restored.open().unwrap();
+        let mut read = [0_u64; 4];
+        for ms in (0..=2_000).step_by(5) {
+            after.advance_clock_to(ms).unwrap();
+            while after.poll().unwrap() {}
+            after.output().iter().for_each(|n| read[(n % 4) as usize] += 1);
+        }
+        let (all, least) = (read.iter().sum::<u64>() + first, *read.iter().min().unwrap());
+        assert!((1_950..2_050).contains(&all), "{subtasks} subtasks: {read:?}");
+        // With one split in one subtask and two in another, both subtasks have a part of the rate for each.
+        assert!(least > 450, "{subtasks} subtasks: {read:?}");
+    }
+}

@@ -117,6 +117,8 @@ pub trait Free<K, V> {
 pub struct Incremental<'a> {
     /// The number of the snapshot's checkpoint.
     pub checkpoint: u64,
+    /// The size in bytes up to which a full snapshot is stored with the metadata, so that one of changes would only add objects.
+    pub inline: u64,
     /// Returns true for the newest of the checkpoints that were aborted: nothing refers to it. Returns false for older ones.
     pub is_aborted: &'a dyn Fn(u64) -> bool,
     /// The beginning of each chunk of a full snapshot.

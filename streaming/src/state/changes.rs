@@ -150,12 +150,12 @@ impl<K> Changes<K> {
     }
 
     /// Begins the snapshot of a checkpoint. Returns the checkpoint that it may build on; `None` if it has to be a full one. `bytes` are
-    /// those of the snapshot before, `is_aborted` tells whether its checkpoint was aborted, and `buckets` gives the size of each table.
+    /// those of the snapshot before, and a full snapshot of up to `inline` bytes needs no object; `is_aborted` tells whether its checkpoint was aborted, and `buckets` gives the size of each table.
     pub(super) fn begin(
         &mut self,
         checkpoint: u64,
         is_aborted: impl Fn(u64) -> bool,
-        bytes: usize,
+        (bytes, inline): (usize, u64),
         buckets: impl Iterator<Item = usize>,
     ) -> Option<u64> {
         let last = self.last;
@@ -184,7 +184,8 @@ impl<K> Changes<K> {
         }
         self.reset(buckets);
         let is_long = self.chain >= CHAIN_MAX || self.changed_bytes > self.full_bytes / 2;
-        if is_long || self.removed_before.are_too_many {
+        let is_inline = self.full_bytes as u64 <= inline;
+        if is_inline || is_long || self.removed_before.are_too_many {
             self.base = None;
         }
         self.last = Last { checkpoint, is_complete: false, is_full: self.base.is_none() };

@@ -158,7 +158,14 @@ fn changes() -> Vec<u8> {
     for checkpoint in 1..=2 {
         let (head, changes_head) = (head.as_slice(), changes_head.as_slice());
         let is_aborted: &dyn Fn(u64) -> bool = &|_| false;
-        table.begin_incremental(&Incremental { checkpoint, is_aborted, head, changes_head });
+        let inline = 0;
+        table.begin_incremental(&Incremental {
+            checkpoint,
+            inline,
+            is_aborted,
+            head,
+            changes_head,
+        });
         let mut slice = Slice::whole();
         assert!(table.write_snapshot(&mut slice).unwrap());
         written = slice.chunks.iter().flat_map(|chunk| chunk.bytes.to_vec()).collect();

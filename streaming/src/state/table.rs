@@ -355,11 +355,11 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     }
 
     fn begin_incremental(&mut self, incremental: &Incremental<'_>) -> Option<SnapshotKind> {
-        let Incremental { checkpoint, is_aborted, head, changes_head } = *incremental;
+        let Incremental { checkpoint, inline, is_aborted, head, changes_head } = *incremental;
         let bytes = self.output.as_ref().map_or(0, |output| output.bytes());
         let buckets = self.parts.iter().map(HashTable::num_buckets);
         let base = match &mut self.changes {
-            Some(changes) => changes.begin(checkpoint, is_aborted, bytes, buckets),
+            Some(changes) => changes.begin(checkpoint, is_aborted, (bytes, inline), buckets),
             none => {
                 *none = Some(Box::new(Changes::since(checkpoint, buckets)));
                 None

@@ -49,10 +49,10 @@ pub trait OperatorEvents: Send + Sync {
     ) -> Result<(), StateChunk> {
         Err(chunk)
     }
-    /// Returns true if the snapshot that [`OperatorEvents::acknowledge`] takes may contain only what has changed since that of an earlier
-    /// checkpoint. False by default.
-    fn stores_changes(&self) -> bool {
-        false
+    /// Returns whether the snapshot that [`OperatorEvents::acknowledge`] takes may contain only what has changed since that of an earlier
+    /// checkpoint, as [`TaskUpcalls::stores_changes`] does. `None` by default.
+    fn stores_changes(&self) -> Option<u64> {
+        None
     }
     /// Drops or deletes the chunks that [`OperatorEvents::store_chunk`] took from an attempt for a checkpoint that was aborted; the
     /// attempt will not acknowledge it. Does nothing by default.
@@ -200,7 +200,7 @@ impl TaskUpcalls for Upcalls {
         self.events.store_chunk(self.attempt, checkpoint, operator, chunk)
     }
 
-    fn stores_changes(&self) -> bool {
+    fn stores_changes(&self) -> Option<u64> {
         self.events.stores_changes()
     }
 

@@ -317,6 +317,15 @@ fn foreign_types_go_through_serde_and_what_they_refuse_is_noticed() {
     let deeper = ErasedBatch::new(vec![value(1, vec![deep.0])].into());
     let refused = codec.encode(&deeper, &mut Vec::new());
     assert!(matches!(refused, Err(CodecError::TooDeep)), "{refused:?}");
+
+    /// Lists in lists, of which each takes a byte.
+    #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+    struct Nest(Vec<Nest>);
+    let nested = |levels| Serde((1..levels).fold(Nest(vec![]), |inner, _| Nest(vec![inner])));
+    law(&nested(63));
+    let deeper = ErasedBatch::new(vec![nested(64)].into());
+    let refused = BatchCodec::<Serde<Nest>>::new().encode(&deeper, &mut Vec::new());
+    assert!(matches!(refused, Err(CodecError::TooDeep)), "{refused:?}");
 }
 
 #[test]

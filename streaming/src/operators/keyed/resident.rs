@@ -371,6 +371,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         let is_aborted = |checkpoint| context.shared().is_newest_aborted(checkpoint);
         let begun = self.backend.begin_incremental(&Incremental {
             checkpoint,
+            inline: context.shared().upcalls.stores_changes().unwrap_or(0),
             is_aborted: &is_aborted,
             head: &head,
             changes_head: &changes_head,

@@ -119,6 +119,7 @@ impl Test {
         let aborted = self.newest_aborted;
         let kind = self.table.begin_incremental(&Incremental {
             checkpoint,
+            inline: 0,
             is_aborted: &|number| aborted == Some(number),
             head: &head,
             changes_head: &changes_head,
@@ -228,4 +229,27 @@ fn a_checkpoint_contains_what_has_changed_and_after_as_much_as_half_of_the_state
     }
     assert_eq!(test.changes, 8);
     assert_eq!(sizes, [10, 1, 1, 1, 1, 1, 10, 1, 1, 1]);
+}
+
+#[test]
+fn a_state_that_is_stored_inline_is_stored_as_a_whole() {
+    let mut test = Test::new();
+    test.set(1, b"one");
+    let (mut head, mut changes_head) = (Vec::new(), Vec::new());
+    write_head::<u32>(&fields(), &mut head);
+    write_changes_head::<u32>(&fields(), &mut changes_head);
+    let changes = |checkpoint| SnapshotKind::Changes { base: checkpoint - 1 };
+    for (checkpoint, inline) in [(1, 20_000), (2, 20_000), (3, 20_000), (4, 10)] {
+        let kind = test.table.begin_incremental(&Incremental {
+            checkpoint,
+            inline,
+            is_aborted: &|_| false,
+            head: &head,
+            changes_head: &changes_head,
+        });
+        let expected = if inline == 10 { changes(checkpoint) } else { SnapshotKind::Full };
+        assert_eq!(kind, Some(expected), "checkpoint {checkpoint}");
+        assert!(test.table.write_snapshot(&mut Slice::whole()).unwrap());
+        test.table.checkpoint_complete(checkpoint);
+    }
 }
