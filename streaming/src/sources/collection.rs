@@ -2,7 +2,7 @@
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, SequenceSplit, Source,
-    SourceReader, SourceSplit, SplitEnumeratorContext,
+    SourceReader, SourceSplit, SplitEnumeratorContext, sequence::slowest,
 };
 use crate::{
     lock,
@@ -90,7 +90,9 @@ impl<T: Record> SourceReader for CollectionReader<T> {
         out: &mut ReaderOutput<T>,
         _context: &mut ReaderContext<'_>,
     ) -> Result<ReadProgress, BoxError> {
-        let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
+        let Some((place, split)) = slowest(&mut self.splits) else {
+            return Ok(ReadProgress::Ended);
+        };
         let stride = usize::try_from(split.stride.max(1))?;
         let first = split.next.map(usize::try_from).transpose()?;
         // The values are emitted after the lock is released: the rest of the chain must not hold up the other subtasks.
@@ -107,12 +109,9 @@ impl<T: Record> SourceReader for CollectionReader<T> {
         };
         let id = split.split_id();
         out.split(&id).collect_all(values);
-        if left {
-            // The next split's turn: the slowest one holds back event time.
-            self.splits.rotate_left(1);
-        } else {
+        if !left {
             out.release_split(&id);
-            self.splits.pop_front();
+            self.splits.remove(place);
         }
         Ok(if self.splits.is_empty() { ReadProgress::Ended } else { ReadProgress::More })
     }

@@ -39,6 +39,12 @@ impl SequenceSplit {
     }
 }
 
+/// Returns the split that is furthest behind, and its place: it holds back event time, and the others must not get further ahead of it.
+/// (A split with nothing left comes first.)
+pub(super) fn slowest(splits: &mut VecDeque<SequenceSplit>) -> Option<(usize, &mut SequenceSplit)> {
+    splits.iter_mut().enumerate().min_by_key(|(_, split)| split.next)
+}
+
 impl SourceSplit for SequenceSplit {
     fn split_id(&self) -> String {
         format!("{}/{}", self.subtask, self.stride)
@@ -160,7 +166,7 @@ impl Source for SequenceSource {
 }
 
 /// The reader of a [`SequenceSource`] in one subtask: emits every n-th number, from the subtask's first one on. After a restore it emits
-/// what is left of the splits of the checkpoint, from each split in turn.
+/// what is left of the splits of the checkpoint, each time from the one that is furthest behind.
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
@@ -263,7 +269,9 @@ impl SourceReader for SequenceReader {
         let (allowed, wait) = self.allowed(context);
         let most = allowed.min(most as u64);
         let end = self.source.end;
-        let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
+        let Some((place, split)) = slowest(&mut self.splits) else {
+            return Ok(ReadProgress::Ended);
+        };
         if let Some(first) = split.next {
             // Numbers up to the end of the range, or up to `u64::MAX`.
             let left = match end {
@@ -285,7 +293,7 @@ impl SourceReader for SequenceReader {
         }
         if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
             out.release_split(&split.split_id());
-            self.splits.pop_front();
+            self.splits.remove(place);
             return Ok(match self.splits.is_empty() {
                 true => ReadProgress::Ended,
                 false => ReadProgress::More,
@@ -295,8 +303,6 @@ impl SourceReader for SequenceReader {
             context.wake_after(wait);
             return Ok(ReadProgress::Waiting);
         }
-        // The next split's turn: the slowest one holds back event time, and an unbounded one never ends.
-        self.splits.rotate_left(1);
         Ok(ReadProgress::More)
     }
 

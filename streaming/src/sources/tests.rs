@@ -1523,9 +1523,9 @@ fn splits_of_a_restored_source_with_a_rate_share_it() {
             while after.poll().unwrap() {}
             after.output().iter().for_each(|n| read[(n % 4) as usize] += 1);
         }
-        let (all, least) = (read.iter().sum::<u64>() + first, *read.iter().min().unwrap());
-        assert!((1_950..2_050).contains(&all), "{subtasks} subtasks: {read:?}");
+        assert!((1_950..2_050).contains(&(read.iter().sum::<u64>() + first)), "{read:?}");
         // With one split in one subtask and two in another, both subtasks have a part of the rate for each.
-        assert!(least > 450, "{subtasks} subtasks: {read:?}");
+        let (least, most) = (*read.iter().min().unwrap(), *read.iter().max().unwrap());
+        assert!(most - least < 10, "{subtasks} subtasks: {read:?}");
     }
 }
