@@ -105,7 +105,7 @@ fn a_killed_taskmanager_is_noticed_within_a_second_and_replaced() {
 fn a_killed_program_host_restarts_its_own_job_only() {
     let cluster = start_cluster(&[], 3);
     let other_out = cluster.folder.path().join("other");
-    let other_numbers = Numbers { count: 8_000, rate: 1_000, keys: 10 };
+    let other_numbers = Numbers { count: 16_000, rate: 1_000, keys: 10 };
     let other = cluster.sum(other_numbers, &other_out, PARALLELISM);
     await_all_running(&cluster, &other);
     let others: Vec<Vec<i32>> = cluster.taskmanagers.iter().map(hosts_of).collect();
