@@ -45,6 +45,14 @@ pub struct Snapshot {
     pub metadata: CheckpointMetadata,
 }
 
+/// A checkpoint in the folder of a job, of which only its place and its objects matter.
+struct Other {
+    /// The URI of its folder.
+    folder: String,
+    /// The URIs of the objects that its metadata refers to; `None` if the metadata is damaged or of an unknown version.
+    objects: Option<BTreeSet<String>>,
+}
+
 impl StateReader {
     /// Makes a reader for a job with this checkpoint directory (`None`: the job's own state is inline, in its handles). `s3` is for
     /// snapshots in S3. Opens nothing yet.
@@ -127,11 +135,14 @@ impl StateReader {
         resolved(folder).await.unwrap_or_else(|| folder.to_owned())
     }
 
-    /// Deletes a snapshot: the objects in its folder first, then its metadata. Objects in the folders of other, older checkpoints stay,
-    /// because other checkpoints of the job may refer to them. If a call fails or the process ends before the metadata is deleted, another
-    /// call of this function for the same snapshot finds the metadata and deletes the rest. A local folder that is empty then goes too,
-    /// even if the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint. Does not check that
-    /// nobody uses the snapshot or builds on it ([`Self::dependents`]), nor that it is still the one that was read.
+    /// Deletes a snapshot: first the objects of an incremental checkpoint in the folders of older checkpoints, except those to which the
+    /// metadata of another checkpoint of the job refers; then the objects in the snapshot's own folder; then its metadata. If a call fails
+    /// or the process ends before the metadata is deleted, another call of this function for the same snapshot finds the metadata and
+    /// deletes the rest. Folders that are empty then go too: those of older checkpoints, and a local folder of the snapshot itself, even if
+    /// the snapshot's URI names it by a symbolic link; that of the job as well if the snapshot is a checkpoint. If the metadata of another
+    /// checkpoint of the job is damaged or of an unknown version, nobody knows what it refers to: the objects in older folders stay, and a
+    /// warning says so. Nothing outside of the folder of the snapshot's job is deleted. Does not check that nobody uses the snapshot or
+    /// builds on it ([`Self::dependents`]), nor that it is still the one that was read.
     ///
     /// # Errors
     /// Returns the store's error, [`StoreError::NotFound`] if a local folder that this reader has not opened yet is gone; what was deleted
@@ -139,12 +150,9 @@ impl StateReader {
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let folder = parent(&snapshot.uri);
         let local = resolved_path(folder).await;
-        for handle in snapshot.metadata.handles() {
-            if let StateHandle::External { uri, .. } = handle
-                && parent(uri) == folder
-            {
-                self.delete_object(uri).await?;
-            }
+        self.delete_unshared(snapshot).await?;
+        for uri in objects_of(&snapshot.metadata).filter(|uri| parent(uri) == folder) {
+            self.delete_object(uri).await?;
         }
         self.delete_object(&snapshot.uri).await?;
         if let Some(local) = local {
@@ -162,37 +170,86 @@ impl StateReader {
     /// Returns the store's error, except one about damage.
     pub async fn dependents(&self, snapshot: &Snapshot) -> Result<Vec<String>, CheckpointError> {
         let folder = parent(&snapshot.uri);
-        let external = |handle: &StateHandle| match handle {
-            StateHandle::External { uri, .. } if parent(uri) == folder => Some(uri.clone()),
-            _ => None,
-        };
-        let own: BTreeSet<String> = snapshot.metadata.handles().filter_map(external).collect();
+        let own: BTreeSet<String> = objects_of(&snapshot.metadata)
+            .filter(|uri| parent(uri) == folder)
+            .map(str::to_owned)
+            .collect();
         if snapshot.checkpoint_of.is_none() || own.is_empty() {
             return Ok(Vec::new());
         }
-        let (of_job, directory) = (parent(folder), parent(parent(folder)));
+        let others = self.others(&snapshot.uri).await?;
+        let refers = |other: &Other| {
+            let objects = other.objects.as_ref();
+            other.folder != folder && objects.is_some_and(|objects| !objects.is_disjoint(&own))
+        };
+        let dependents = others.into_iter().filter(refers).map(|other| other.folder);
+        Ok(dependents.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    /// Deletes those objects of a checkpoint in the folders of older checkpoints that nothing else needs, and the folders that are empty
+    /// then. Does nothing for a savepoint, all of whose objects are in its own folder.
+    async fn delete_unshared(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let folder = parent(&snapshot.uri);
+        let older: BTreeSet<String> = objects_of(&snapshot.metadata)
+            .filter(|uri| parent(uri) != folder)
+            .map(str::to_owned)
+            .collect();
+        if snapshot.checkpoint_of.is_none() || older.is_empty() {
+            return Ok(());
+        }
+        let unshared = match unshared(older, &self.others(&snapshot.uri).await?) {
+            Ok(unshared) => unshared,
+            Err(other) => {
+                tracing::warn!(
+                    checkpoint = snapshot.uri,
+                    "files of older checkpoints that the deleted checkpoint refers to stay: the metadata in {other} cannot be read, so \
+                     that nobody knows whether that checkpoint needs them; delete them by hand once it is gone"
+                );
+                return Ok(());
+            }
+        };
+        let of_job = parent(folder);
         let store = self.store(of_job).await?;
-        let mut dependents = BTreeSet::new();
+        for uri in &unshared {
+            // Below the folder of the job, the store removes the folder of a checkpoint with its last object.
+            if let Some(name) = uri.strip_prefix(of_job).and_then(|name| name.strip_prefix('/')) {
+                store.delete(name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the metadata of all checkpoints in the folder of a job except that at `uri`, which is one of them.
+    async fn others(&self, uri: &str) -> Result<Vec<Other>, StoreError> {
+        let of_job = parent(parent(uri));
+        let directory = parent(of_job);
+        let store = self.store(of_job).await?;
+        let mut others = Vec::new();
         for name in store.list("chk-").await? {
-            let Some((other, file)) = name.split_once('/') else { continue };
-            let uri = objects::below(of_job, other);
-            if !is_metadata(file) || uri == folder {
+            let Some((folder, file)) = name.split_once('/') else {
+                // It may be a symbolic link to a folder, into which a listing does not look.
+                if name.strip_prefix("chk-").is_some_and(|number| number.parse::<u64>().is_ok()) {
+                    others.push(Other { folder: objects::below(of_job, &name), objects: None });
+                }
+                continue;
+            };
+            if !is_metadata(file) || objects::below(of_job, &name) == uri {
                 continue;
             }
             let metadata = match store.get(&name).await {
-                Ok(bytes) => bytes.and_then(|bytes| crate::checkpoints::decode(&bytes).ok()),
+                Ok(Some(bytes)) => crate::checkpoints::decode(&bytes).ok(),
+                // It was deleted meanwhile.
+                Ok(None) => continue,
                 Err(StoreError::Corrupt { .. }) => None,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             };
-            let refers = |metadata: &CheckpointMetadata| {
-                let mut names = metadata.handles().filter_map(StateHandle::object);
-                names.any(|name| own.contains(&objects::below(directory, name)))
-            };
-            if metadata.as_ref().is_some_and(refers) {
-                dependents.insert(uri);
-            }
+            let objects = metadata.map(|metadata| {
+                let names = metadata.objects().into_iter();
+                names.map(|name| objects::below(directory, &name)).collect()
+            });
+            others.push(Other { folder: objects::below(of_job, folder), objects });
         }
-        Ok(dependents.into_iter().collect())
+        Ok(others)
     }
 
     /// Makes a new checkpoint independent of the snapshot that its job was started from and may not own: copies every object that
@@ -324,6 +381,26 @@ fn make_external(
         }
     }
     Ok(())
+}
+
+/// Returns the URIs of the objects that the metadata of a snapshot refers to.
+fn objects_of(metadata: &CheckpointMetadata) -> impl Iterator<Item = &str> {
+    metadata.handles().filter_map(|handle| match handle {
+        StateHandle::External { uri, .. } => Some(uri.as_str()),
+        _ => None,
+    })
+}
+
+/// Returns those of the objects, given by their URIs, to which none of the other checkpoints refers.
+///
+/// # Errors
+/// Returns the folder of a checkpoint of which it is not known what it refers to.
+fn unshared(mut objects: BTreeSet<String>, others: &[Other]) -> Result<BTreeSet<String>, &str> {
+    for other in others {
+        let needed = other.objects.as_ref().ok_or(other.folder.as_str())?;
+        objects.retain(|object| !needed.contains(object));
+    }
+    Ok(objects)
 }
 
 /// Returns the URI or path without empty parts and `.` in its path: `/chk//job/./chk-5/` becomes `/chk/job/chk-5`.
@@ -481,8 +558,36 @@ mod tests {
         assert_eq!(*state(&inline), StateHandle::Inline(b"state".to_vec()));
     }
 
+    /// Stores an object of checkpoint `number`, whose content is its number.
+    async fn object(directory: &CheckpointDirectory, number: u64) -> StateHandle {
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+        let bytes = Bytes::from(number.to_string());
+        directory.put_state(JobId(7), number, attempt, OperatorId(9), bytes).await.unwrap()
+    }
+
+    /// Stores the metadata of an incremental checkpoint with these parts, and returns its folder.
+    async fn incremental(
+        home: &std::path::Path,
+        number: u64,
+        parts: &[&StateHandle],
+    ) -> std::path::PathBuf {
+        let part = |state: &&StateHandle| model::StatePart {
+            groups: Vec::new(),
+            state: StateHandle::clone(state),
+        };
+        let parts = StateHandle::Parts(parts.iter().map(part).collect());
+        directory(home).put_metadata(&metadata(number, 1, vec![parts])).await.unwrap();
+        home.join(format!("{}/chk-{number}", JobId(7)))
+    }
+
+    async fn dispose(folder: &std::path::Path) {
+        let snapshot = reader(None).snapshot(folder.to_str().unwrap()).await.unwrap();
+        reader(None).delete(&snapshot).await.unwrap();
+    }
+
     #[tokio::test]
-    async fn of_a_checkpoint_only_what_no_other_one_can_refer_to_is_deleted() {
+    async fn of_a_checkpoint_only_what_no_other_one_refers_to_is_deleted() {
         let home = tempfile::tempdir().unwrap();
         let directory = directory(home.path());
         let mut metadata = checkpoint(&directory).await;
@@ -493,6 +598,8 @@ mod tests {
         let put =
             directory.put_state(JobId(7), 4, attempt, OperatorId(9), Bytes::from_static(b"old"));
         let older = put.await.unwrap();
+        let four = crate::checkpoints::tests::metadata(4, 1, vec![older.clone()]);
+        directory.put_metadata(&four).await.unwrap();
         let saved = metadata.operators.values_mut().next().unwrap();
         saved.subtasks.push(OperatorSubtaskState { ended: true, state: Some(older.clone()) });
         (metadata.checkpoint, metadata.graph) = (5, 2);
@@ -505,6 +612,98 @@ mod tests {
         reader.delete(&snapshot).await.unwrap();
         assert!(directory.read(&own).await.is_err());
         assert_eq!(directory.read(&older).await.unwrap(), "old");
+        dispose(&retained.with_file_name("chk-4")).await;
+        assert!(directory.read(&older).await.is_err());
+        assert!(!retained.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn objects_are_unshared_if_no_other_checkpoint_refers_to_them_and_all_others_are_known() {
+        let objects =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let other = |folder: &str, names: &[&str]| Other {
+            folder: folder.to_owned(),
+            objects: Some(objects(names)),
+        };
+        let own = || objects(&["chk-5/a", "chk-5/b", "chk-7/a"]);
+        let mut others = vec![other("chk-8", &["chk-5/a", "chk-8/a"]), other("chk-10", &[])];
+        assert_eq!(unshared(own(), &[]), Ok(own()));
+        assert_eq!(unshared(own(), &others), Ok(objects(&["chk-5/b", "chk-7/a"])));
+        others.push(Other { folder: "chk-11".to_owned(), objects: None });
+        assert_eq!(unshared(own(), &others), Err("chk-11"));
+    }
+
+    #[tokio::test]
+    async fn files_of_older_checkpoints_go_with_the_last_retained_checkpoint_that_refers_to_them() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path();
+        let chk = directory(home);
+        let (five, seven) = (object(&chk, 5).await, object(&chk, 7).await);
+        let eight = incremental(home, 8, &[&five, &object(&chk, 8).await]).await;
+        let nine = incremental(home, 9, &[&five, &seven, &object(&chk, 9).await]).await;
+        // Neither another job's files nor what a user has put into an older folder is touched.
+        let stranger = home.join(format!("{}/chk-5/9-0-0000000000000001.0", JobId(8)));
+        std::fs::create_dir_all(stranger.parent().unwrap()).unwrap();
+        std::fs::write(&stranger, "another job's").unwrap();
+        let of = |number: u64| nine.with_file_name(format!("chk-{number}"));
+        dispose(&nine).await;
+        assert!(!nine.exists() && !of(7).exists(), "nothing needs them");
+        let snapshot = reader(None).snapshot(eight.to_str().unwrap()).await.unwrap();
+        let mut read = Vec::new();
+        for handle in snapshot.metadata.handles() {
+            read.extend(reader(None).read(handle).await.unwrap());
+        }
+        assert_eq!(read, b"58", "the older one is whole");
+        std::fs::write(of(5).join("mine"), "a user's").unwrap();
+        dispose(&eight).await;
+        assert!(!eight.exists() && chk.read(&five).await.is_err());
+        assert!(of(5).join("mine").exists() && stranger.exists());
+    }
+
+    #[tokio::test]
+    async fn a_deletion_of_files_of_older_checkpoints_that_was_interrupted_is_completed_later() {
+        for deletes in 0..3 {
+            let home = tempfile::tempdir().unwrap();
+            let home = home.path();
+            let chk = directory(home);
+            let parts = [object(&chk, 5).await, object(&chk, 7).await, object(&chk, 9).await];
+            let nine = incremental(home, 9, &parts.each_ref()).await;
+            let uri = nine.to_str().unwrap();
+            let of_job = nine.parent().unwrap();
+            let inner: Arc<dyn ObjectStore> = Arc::new(FileObjects::open(of_job).unwrap());
+            let dying = Arc::new(Dying { inner, deletes: deletes.into() });
+            let interrupted = reader(None);
+            let opened = (of_job.to_str().unwrap().to_owned(), dying as Arc<dyn ObjectStore>);
+            interrupted.opened.lock().unwrap().extend([opened]);
+            let snapshot = interrupted.snapshot(uri).await.unwrap();
+            let outcome = interrupted.delete(&snapshot).await;
+            assert_eq!(outcome.is_ok(), deletes == 2, "two objects in older folders");
+            if deletes < 2 {
+                dispose(&nine).await;
+            }
+            assert!(!of_job.exists(), "after {deletes} deletions");
+        }
+    }
+
+    #[tokio::test]
+    async fn files_of_older_checkpoints_stay_beside_metadata_that_cannot_be_read() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path();
+        let chk = directory(home);
+        let (five, nine) = (object(&chk, 5).await, object(&chk, 9).await);
+        let eight = incremental(home, 8, &[&five]).await;
+        let folder = incremental(home, 9, &[&five, &nine]).await;
+        let file = eight.join(format!("_metadata-{:016x}", 1));
+        std::fs::write(&file, "nonsense").unwrap();
+        dispose(&folder).await;
+        assert!(!folder.exists() && file.exists());
+        assert_eq!(chk.read(&five).await.unwrap(), "5", "checkpoint 8 may need it");
+        // A listing does not look into a folder that is somewhere else.
+        std::fs::remove_dir_all(&eight).unwrap();
+        std::os::unix::fs::symlink(home, &eight).unwrap();
+        let folder = incremental(home, 9, &[&five]).await;
+        dispose(&folder).await;
+        assert_eq!(chk.read(&five).await.unwrap(), "5");
     }
 
     #[tokio::test]

@@ -253,5 +253,9 @@ async fn a_retained_checkpoint_that_another_builds_on_is_neither_disposed_of_nor
     }
     assert!(directory.read(&state).await.is_ok(), "the other one is whole");
     assert_eq!(f.dispose(&path(1), 2).await, Ok(()));
+    assert!(directory.read(&state).await.is_ok(), "checkpoint 5 needs it");
     assert_eq!(f.dispose(&path(0), 3).await, Ok(()));
+    assert!(
+        directory.read(&state).await.is_err() && !home.path().join(job(1).to_string()).exists()
+    );
 }

@@ -3,7 +3,7 @@ use crate::job_testing::log_in;
 use gateways::job_master::CheckpointAnswer;
 use model::{
     CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, ExecutionAttemptId, JobVertexId,
-    SubtaskSnapshot, testing::snapshot,
+    StateHandle, StatePart, SubtaskSnapshot, testing::snapshot,
 };
 use platform::Platform;
 use storage::jobs::JobFact;
@@ -349,6 +349,69 @@ async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_w
     until("notified", || notified(&worker).last() == Some(&(9, true))).await;
     let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
     assert_eq!(claimed, None, "nothing is left to delete");
+}
+
+/// A state in these parts.
+fn in_parts(states: &[StateHandle]) -> StateHandle {
+    let part = |state: &StateHandle| StatePart { groups: Vec::new(), state: state.clone() };
+    StateHandle::Parts(states.iter().map(part).collect())
+}
+
+/// The files of an incremental checkpoint are in the folders of older checkpoints too.
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_claimed_incremental_checkpoint_goes_with_its_older_files_and_the_newest_one_is_whole() {
+    let tmp = tempfile::tempdir().expect("a temporary folder");
+    let home = tmp.path().to_str().expect("text").to_owned();
+    let objects = FileObjects::open(tmp.path()).expect("a temporary folder");
+    let directory = CheckpointDirectory::new(Arc::new(objects));
+    let claiming = graph(1, 1, false);
+    let (of, own, operator) = (JobId(9), claiming.job_id, claiming.nodes[0].operator_id);
+    let object = async |job, graph, number: u8| {
+        let attempt = ExecutionAttemptId { graph, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+        let put = directory.put_state(job, number.into(), attempt, operator, vec![number].into());
+        put.await.expect("it is stored")
+    };
+    let states = [object(of, 3, 5).await, object(of, 3, 7).await, object(of, 3, 9).await];
+    let taken = CheckpointMetadata { graph: 3, ..snapshot(of, 9, operator, [in_parts(&states)]) };
+    directory.put_metadata(&taken).await.expect("it is stored");
+    let old = format!("{home}/{of}");
+    let (f, worker) = running(&[
+        ("execution.checkpointing.dir", &home),
+        ("execution.state-recovery.path", &format!("{old}/chk-9")),
+        ("execution.state-recovery.claim-mode", "CLAIM"),
+    ])
+    .await;
+    // The first checkpoint takes the restored state over, as it does for a subtask that takes no part. The next ones build on it.
+    let deployed = worker.deployed.all();
+    let mut restores = deployed.iter().flat_map(|call| &call.tasks).flat_map(|task| &task.restore);
+    let mut parts = restores.next().expect("one task has state").1.clone();
+    assert!(parts.len() == 3 && restores.next().is_none(), "{parts:?}");
+    for number in [10, 11, 12] {
+        until("triggered", || triggered(&worker).last() == Some(&number.into())).await;
+        if number > 10 {
+            parts.push(object(own, 1, number).await);
+        }
+        for attempt in worker.attempts() {
+            let mut part = SubtaskSnapshot::default();
+            if OperatorId(attempt.vertex.0) == operator {
+                part.operators.push((operator, in_parts(&parts)));
+            }
+            let (checkpoint, answer) = (number.into(), Ok(part));
+            let answer = CheckpointAnswer { attempt, checkpoint, answer };
+            f.gateway.ask(answer).await.expect("it answers");
+        }
+        until("notified", || notified(&worker).last() == Some(&(number.into(), true))).await;
+        let newest = f.log.checkpoints().await.pop().expect("a checkpoint");
+        let metadata = directory.metadata(&newest.metadata).await.expect("it is stored");
+        parts = metadata.handles().cloned().collect();
+        assert!(gone(&old).await, "after checkpoint {number}: {old}");
+    }
+    let mut read = Vec::new();
+    for part in &parts {
+        read.extend(directory.read(part).await.expect("it is there"));
+    }
+    assert_eq!(read, [5, 7, 9, 11, 12]);
+    assert_eq!(f.status().await, JobStatus::Running);
 }
 
 /// The ways in which a job ends that has not lost its leader.
