@@ -196,8 +196,9 @@ pub struct ClientHeartbeat {
 /// running job. Answered as soon as the operation is known under its id, by which [`RequestSavepoint`] asks how it
 /// goes; a repeated call with the same id begins nothing. Errors: `JobError::NotFound`; `JobError::Terminated` if the
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
-/// Dispatcher still lists its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory or a relative
-/// one. A savepoint that fails later (also because no JobMaster is found within 60 s, or because
+/// Dispatcher still lists its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory, a relative
+/// one, or one in the folder of the job's checkpoints. A savepoint that fails later (also because no JobMaster is found within 60 s, or
+/// because
 /// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
@@ -431,7 +432,8 @@ pub enum JobError {
         why: String,
     },
     /// A savepoint or stop was asked for without a directory, and `execution.checkpointing.savepoint-dir` is not set for the job; or the
-    /// directory is a relative path or no URI that can be read. The text says which, and the remedy. Of [`TriggerSavepoint`] only.
+    /// directory is a relative path, no URI that can be read, or in the folder of the job's checkpoints. The text says which, and the remedy.
+    /// Of [`TriggerSavepoint`] only.
     #[error("{0}")]
     SavepointDirectory(String),
 }

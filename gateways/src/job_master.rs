@@ -326,8 +326,8 @@ pub enum SavepointError {
         "no directory for the savepoint is given; name one in the request, or set execution.checkpointing.savepoint-dir"
     )]
     NoDirectory,
-    /// The directory for the savepoint can't be opened or written to, or is a relative path; the text names it, the reason and the remedy.
-    /// Nothing was begun.
+    /// The directory for the savepoint can't be opened or written to, is a relative path, or is in the folder of the job's checkpoints,
+    /// also by a symbolic link; the text names it, the reason and the remedy. Nothing was begun.
     #[error("{0}")]
     Directory(String),
     /// The job takes no savepoint: not now, because it does not run, tasks wait for slots, its coordinators are not up, no task runs any

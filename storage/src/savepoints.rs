@@ -2,10 +2,11 @@
 //! the metadata are relative to the folder, so that it can be moved.
 
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, encode};
-use crate::objects::ObjectStore;
+use crate::objects::{self, ObjectStore};
 use crate::state_reader::StateReader;
 use bytes::Bytes;
 use model::{CheckpointMetadata, JobId, StateHandle};
+use std::path::{Component, Path, PathBuf};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -17,6 +18,57 @@ const DELETE_WITHIN: Duration = Duration::from_secs(30);
 pub fn folder_name(job: JobId, random: u64) -> String {
     let job = job.to_string();
     format!("savepoint-{}-{:012x}", job.get(..6).unwrap_or(&job), random & 0xffff_ffff_ffff)
+}
+
+/// Returns true if `target` names `folder` or a folder in it; both are paths or URIs. Compares only the texts, without `.`, `..` and empty
+/// segments: false if `target` leads into `folder` by a symbolic link ([`leads_into`] follows links), or if one of the two is no usable
+/// URI. Touches no file.
+pub fn is_within(target: &str, folder: &str) -> bool {
+    let (target, folder) = (given(target), given(folder));
+    target.zip(folder).is_some_and(|(target, folder)| plain(&target).starts_with(plain(&folder)))
+}
+
+/// Returns true if [`is_within`] is true, or if both are local and `target`, without symbolic links as far as it exists, is `folder` or in
+/// it. Creates nothing. False also if the system does not tell.
+pub async fn leads_into(target: &str, folder: &str) -> bool {
+    if is_within(target, folder) {
+        return true;
+    }
+    let is_remote = objects::is_remote(target) || objects::is_remote(folder);
+    let (Some(target), Some(folder), false) = (given(target), given(folder), is_remote) else {
+        return false;
+    };
+    let leads = move || resolved(&target).starts_with(resolved(&folder));
+    platform::blocking(leads).await.unwrap_or(false)
+}
+
+/// Returns the path that a local path or URI names, or the text of a remote URI as a path; `None` if no file system has it.
+fn given(uri: &str) -> Option<PathBuf> {
+    match objects::is_remote(uri) {
+        true => Some(uri.trim().into()),
+        false => objects::local_path(uri).ok(),
+    }
+}
+
+/// Returns the path without `.`, `..` and empty segments.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = plain.pop(),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Returns the path without symbolic links in that part of it which exists. Blocks the calling thread.
+fn resolved(path: &Path) -> PathBuf {
+    let real = path
+        .ancestors()
+        .find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    plain(real.as_deref().unwrap_or(path))
 }
 
 /// The folder of one savepoint, below the target directory that the user named; once written it contains copies of all objects of one
@@ -261,6 +313,34 @@ mod tests {
                 assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
             }
             std::fs::write(&path, whole).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_target_in_a_folder_is_known_however_it_is_spelled() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().display().to_string();
+        std::fs::create_dir_all(format!("{home}/chk/7/chk-5")).unwrap();
+        std::os::unix::fs::symlink(format!("{home}/chk/7"), format!("{home}/link")).unwrap();
+        let folder = format!("{home}/chk/7");
+        for (target, by_text) in [
+            (folder.clone(), true),
+            (format!("{home}/chk//7/./chk-5/new"), true),
+            (format!("file://{home}/chk/8/../7/"), true),
+            (format!("{home}/link/chk-5/new"), false),
+            (format!("{home}/link/../7"), false),
+        ] {
+            assert_eq!(is_within(&target, &folder), by_text, "{target}");
+            assert!(leads_into(&target, &folder).await, "{target}");
+        }
+        for target in ["chk", "chk/70", "chk/7/..", "link/..", "savepoints/new"] {
+            let target = format!("{home}/{target}");
+            assert!(!leads_into(&target, &folder).await, "{target}");
+        }
+        let remote = "hdfs://nn/chk/7";
+        assert!(leads_into("hdfs://nn/chk//7/chk-5", remote).await);
+        for target in ["hdfs://nn/chk/8", "hdfs://other/chk/7/a", "/chk/7", "gopher://nn/chk/7"] {
+            assert!(!leads_into(target, remote).await, "{target}");
         }
     }
 

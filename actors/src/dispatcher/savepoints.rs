@@ -127,8 +127,8 @@ impl Handler<Ask<RequestSavepoint>> for Dispatcher {
 }
 
 impl Dispatcher {
-    /// Refuses a savepoint of a running job that has no directory to go to, or a relative one. Whether the directory can be written to
-    /// shows later.
+    /// Refuses a savepoint of a running job that has no directory to go to, a relative one, or one among the job's checkpoints. Whether the
+    /// directory can be written to shows later.
     fn check_directory(&self, job: JobId, asked: Option<String>) -> Result<(), JobError> {
         // The options were merged when the job was submitted or recovered, so that they merge now.
         let Some(Ok(options)) = self.jobs.get(&job).map(|job| self.merged(&job.graph.options))
@@ -136,7 +136,7 @@ impl Dispatcher {
             return Ok(());
         };
         let wrong = |error: SavepointError| JobError::SavepointDirectory(error.to_string());
-        directory_of(asked, &options).map(drop).map_err(wrong)
+        directory_of(asked, &options, job).map(drop).map_err(wrong)
     }
 
     /// Runs an operation unless it was begun before.

@@ -8,17 +8,17 @@ use actix::fut::ActorFutureExt;
 use actix::{Context, Handler, ResponseActFuture, WrapFuture};
 use bytes::Bytes;
 use conf::Options;
-use conf::checkpointing::{SAVEPOINT_DIRECTORY, TIMEOUT};
+use conf::checkpointing::{DIRECTORY, SAVEPOINT_DIRECTORY, TIMEOUT};
 use control::job_master::SavepointRequest;
 use futures::FutureExt;
 use futures::channel::oneshot;
 use gateways::job_master::{SavepointError, TakeSavepoint};
 use gateways::{Answer, Ask};
-use model::{CheckpointKind, CheckpointMetadata};
+use model::{CheckpointKind, CheckpointMetadata, JobId};
 use platform::Platform;
 use std::{sync::Arc, time::Duration};
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
-use storage::savepoints::{SavepointFolder, folder_name};
+use storage::savepoints::{SavepointFolder, folder_name, is_within, leads_into};
 
 /// Longest the opening of a savepoint's directory may take. A remote store ends each call after 30 s by itself.
 const OPENED_WITHIN: Duration = Duration::from_secs(60);
@@ -36,10 +36,10 @@ impl JobMaster {
         &mut self,
         kind: CheckpointKind,
         (directory, name): (&str, String),
-        opened: Result<Arc<dyn ObjectStore>, StoreError>,
+        opened: Result<Arc<dyn ObjectStore>, SavepointError>,
         ctx: &mut Context<Self>,
     ) -> Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError> {
-        let objects = opened.map_err(|error| unusable(directory, &error))?;
+        let objects = opened?;
         let uri = objects::below(directory, &name);
         self.ask_core(kind, Some((SavepointFolder::new(objects, name), uri)), ctx)
     }
@@ -110,16 +110,26 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
             let asked = self.ask_core(kind, None, ctx);
             return Box::pin(answered(asked).into_actor(self));
         }
-        let options = &self.deps.options;
-        let directory = match directory_of(directory, options) {
+        let (options, job) = (&self.deps.options, self.job_id());
+        let directory = match directory_of(directory, options, job) {
             Ok(directory) => directory,
             Err(error) => return Box::pin(async { Err(error) }.into_actor(self)),
         };
         let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(options));
-        let name = folder_name(self.job_id(), platform.random_u64());
-        let probe = format!("{name}.probe");
-        let opened = open_writable(directory.clone(), probe, platform, s3).into_actor(self);
-        Box::pin(opened.then(move |opened, actor, ctx| {
+        let name = folder_name(job, platform.random_u64());
+        let (probe, own) = (format!("{name}.probe"), folder_of(options, job));
+        let target = directory.clone();
+        let opened = async move {
+            if let Some(own) = own {
+                let leads = tokio::time::timeout(OPENED_WITHIN, leads_into(&target, &own));
+                if leads.await.unwrap_or(false) {
+                    return Err(inside(&target, &own));
+                }
+            }
+            let opened = open_writable(target.clone(), probe, platform, s3).await;
+            opened.map_err(|error| unusable(&target, &error))
+        };
+        Box::pin(opened.into_actor(self).then(move |opened, actor, ctx| {
             let asked = actor.ask_savepoint(kind, (&directory, name), opened, ctx);
             answered(asked).boxed_local().into_actor(actor)
         }))
@@ -159,6 +169,19 @@ fn unusable(directory: &str, error: &StoreError) -> SavepointError {
     ))
 }
 
+/// Returns the refusal of a savepoint in the folder `own` of the job's checkpoints, with the remedy.
+fn inside(directory: &str, own: &str) -> SavepointError {
+    SavepointError::Directory(format!(
+        "the savepoint cannot be stored in '{directory}', which is in the folder of the job's checkpoints, {own}: the job deletes what \
+         is in there with its checkpoints; name a directory outside of it, in the request or by execution.checkpointing.savepoint-dir"
+    ))
+}
+
+/// Returns the folder of the job's checkpoints; `None` if the job has no checkpoint directory.
+fn folder_of(options: &Options, job: JobId) -> Option<String> {
+    options.get(&DIRECTORY).map(|directory| objects::below(&directory, &job.to_string()))
+}
+
 /// Waits for the answer to a savepoint or checkpoint that was asked for.
 async fn answered(
     asked: Result<oneshot::Receiver<Answer<TakeSavepoint>>, SavepointError>,
@@ -167,19 +190,25 @@ async fn answered(
     asked?.await.unwrap_or_else(given_up)
 }
 
-/// Returns the directory in which a savepoint's folder is made: the one that was asked for, or else that of the job's options
-/// (`execution.checkpointing.savepoint-dir`). Touches no store.
+/// Returns the directory in which the folder of the job's savepoint is made: the one that was asked for, or else that of the job's options
+/// (`execution.checkpointing.savepoint-dir`). Touches no store, so that a symbolic link into the folder of the job's checkpoints is not
+/// found here.
 ///
 /// # Errors
-/// [`SavepointError::NoDirectory`] if there is none, [`SavepointError::Directory`] if it is a relative path or cannot be understood.
+/// [`SavepointError::NoDirectory`] if there is none, [`SavepointError::Directory`] if it is a relative path, cannot be understood, or is in
+/// the folder of the job's checkpoints, which are deleted.
 pub(crate) fn directory_of(
     asked: Option<String>,
     options: &Options,
+    job: JobId,
 ) -> Result<String, SavepointError> {
     let directory = asked.or_else(|| options.get(&SAVEPOINT_DIRECTORY));
     let directory = directory.ok_or(SavepointError::NoDirectory)?;
     check(&directory)?;
-    Ok(directory)
+    match folder_of(options, job).filter(|own| is_within(&directory, own)) {
+        Some(own) => Err(inside(&directory, &own)),
+        None => Ok(directory),
+    }
 }
 
 /// Refuses a relative path, which would depend on the folder that the JobManager was started in.

@@ -191,6 +191,37 @@ async fn a_savepoint_without_a_usable_directory_is_refused_at_once_and_a_checkpo
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_savepoint_among_the_checkpoints_of_its_job_is_refused_before_anything_starts() {
+    let f = Fixture::session().await;
+    let mut graph = graph(1, 1, false);
+    let home = tempfile::tempdir().unwrap();
+    let chk = home.path().join("chk").display().to_string();
+    graph.options.insert("execution.checkpointing.dir".to_owned(), format!("file://{chk}/"));
+    f.submit(graph).await.unwrap();
+    let trigger_id = TriggerId(1);
+    let ask = async |directory: String| {
+        let (kind, directory) = (CheckpointKind::Savepoint, Some(directory));
+        let call = TriggerSavepoint { job_id: job(1), trigger_id, kind, directory, cancel: false };
+        f.gateway().ask(call).await.map_err(|error| error.refused().expect("refused"))
+    };
+    let own = format!("{chk}/{}", job(1));
+    let spelled = format!("file://{chk}/./{}", job(1));
+    for directory in [own.clone(), format!("{own}/chk-5/mine"), spelled] {
+        match ask(directory.clone()).await {
+            Err(JobError::SavepointDirectory(why)) => {
+                for part in [directory.as_str(), own.as_str(), "name a directory outside of it"] {
+                    assert!(why.contains(part), "{part}: {why}");
+                }
+            }
+            other => panic!("{directory}: {other:?}"),
+        }
+    }
+    let call = RequestSavepoint { job_id: Some(job(1)), is_checkpoint: false, trigger_id };
+    assert!(f.gateway().ask(call).await.is_err(), "nothing is begun");
+    assert_eq!(ask(format!("{chk}/savepoints")).await, Ok(()));
+}
+
+#[tokio::test(flavor = "local")]
 async fn a_checkpoint_of_a_job_that_runs_is_not_disposed_of_and_its_savepoints_are() {
     let f = Fixture::session().await;
     let home = tempfile::tempdir().unwrap();

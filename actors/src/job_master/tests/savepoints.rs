@@ -133,6 +133,28 @@ async fn a_savepoint_that_cannot_be_stored_is_refused_before_a_source_hears_of_i
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_link_into_the_folder_of_the_jobs_checkpoints_takes_no_savepoint() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = tmp.path().display().to_string();
+    let (f, worker) = running(&[("execution.checkpointing.dir", &home)]).await;
+    let own = tmp.path().join(f.details().await.graph.job_id.to_string());
+    std::fs::create_dir_all(&own).unwrap();
+    std::os::unix::fs::symlink(&own, tmp.path().join("mine")).unwrap();
+    for directory in [own.join("chk-5"), tmp.path().join("mine"), tmp.path().join("mine/new")] {
+        let directory = directory.display().to_string();
+        let ask = take(CheckpointKind::Stop { drain: false }, Some(directory.clone()));
+        match f.gateway.ask(ask).await {
+            Err(CallError::Refused(SavepointError::Directory(why))) => {
+                assert!(why.contains(&directory) && why.contains("the job deletes"), "{why}");
+            }
+            other => panic!("{directory}: {other:?}"),
+        }
+    }
+    assert!(worker.triggered.all().is_empty() && !own.join("new").exists());
+    f.savepoint(&worker, &tmp.path().join("savepoints").display().to_string(), 1).await;
+}
+
+#[tokio::test(flavor = "local")]
 async fn a_job_starts_from_the_savepoint_of_another_and_its_numbers_go_on() {
     let tmp = tempfile::tempdir().unwrap();
     let (old, worker) = running(&[]).await;
