@@ -198,8 +198,7 @@ pub struct ClientHeartbeat {
 /// job has ended (also for a repeated call); `JobError::Unavailable` while it is being stored or recovered, or if it is unknown while the
 /// Dispatcher still lists its predecessor's jobs; `JobError::SavepointDirectory` if a savepoint or stop has no directory, a relative
 /// one, or one in the folder of the job's checkpoints. A savepoint that fails later (also because no JobMaster is found within 60 s, or
-/// because
-/// it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
+/// because it takes more than 6 h) shows only in `OperationState::Failed`. Operations are not stored: another leader knows none of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TriggerSavepoint {
     /// Job of which the savepoint is taken.

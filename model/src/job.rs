@@ -89,8 +89,9 @@ pub struct JobDetails {
     /// The failure that ended the job; `None` unless the job is failing or has failed. Failures after which it was restarted are in
     /// `failures`.
     pub cause: Option<FailureCause>,
-    /// The failures so far under the present JobMaster, newest first, the one that ended the job included. Beyond
-    /// `web.exception-history-size` failures (at least one is kept) the oldest are dropped.
+    /// The failures so far under the present JobMaster, newest first, the one that ended the job included, and checkpoints that the
+    /// JobMaster could not read and passed over at its start. Beyond `web.exception-history-size` failures (at least one is kept) the
+    /// oldest are dropped.
     pub failures: Vec<FailureRecord>,
     /// Number of failures so far after which the failed part of the job was restarted, under the present JobMaster; 0 again after a change
     /// of the leader.
@@ -133,8 +134,8 @@ pub struct SubtaskDetails {
     pub cause: Option<FailureCause>,
 }
 
-/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end. Kept by the JobMaster in
-/// memory, and with the job's details at its end; a new JobMaster of the job does not know it.
+/// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end, or a checkpoint that a new
+/// JobMaster could not read and passed over for an older one. Kept by the JobMaster in memory, and with the job's details at its end; a new JobMaster of the job does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time at which the failure became known to the JobMaster, in Unix milliseconds on the JobManager's clock.

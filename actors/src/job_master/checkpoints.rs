@@ -404,7 +404,7 @@ impl Handler<CheckpointRead> for JobMaster {
         match outcome {
             Ok(Restored {
                 directory,
-                kept: Kept { newest, mut checkpoints },
+                kept: Kept { newest, mut checkpoints, passed_over },
                 started_from,
                 claimed,
             }) => {
@@ -418,6 +418,7 @@ impl Handler<CheckpointRead> for JobMaster {
                     let checkpoint = restored.checkpoint;
                     tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
                     self.core.restore(now, restored);
+                    self.core.fell_back(now, &passed_over, checkpoint);
                 } else if let Some(snapshot) = started_from {
                     tracing::info!(%job, from = snapshot.uri, "the job starts from a snapshot");
                     let metadata = CheckpointMetadata { job_id: job, ..snapshot.metadata.clone() };

@@ -39,6 +39,9 @@ pub(super) struct Kept {
     pub(super) newest: u64,
     /// The checkpoints that can be read. The job continues from the last one.
     pub(super) checkpoints: Vec<Arc<CheckpointMetadata>>,
+    /// The checkpoints that are newer than the last one of `checkpoints` and cannot be read, the newest last, each with its number and the
+    /// fault, which names the file.
+    pub(super) passed_over: Vec<(u64, String)>,
 }
 
 /// The reason why a job cannot continue.
@@ -102,7 +105,7 @@ pub(super) async fn read(
         false => None,
     };
     let mut checkpoints = Vec::new();
-    let mut fault = None;
+    let (mut passed_over, mut fault) = (Vec::new(), None);
     let mut kept = pointers.iter().rev().take(policy.retained).peekable();
     while let Some(pointer) = kept.next() {
         let checkpoint = pointer.checkpoint;
@@ -120,12 +123,16 @@ pub(super) async fn read(
             return Err(ReadError::Newest { checkpoint, error, previous: previous.checkpoint });
         }
         tracing::warn!(%job, checkpoint, %error, "a checkpoint of the job can't be read");
+        if checkpoints.is_empty() {
+            passed_over.push((checkpoint, error.to_string()));
+        }
         fault.get_or_insert(error);
     }
     checkpoints.reverse();
+    passed_over.reverse();
     match fault {
         Some(error) if checkpoints.is_empty() => Err(error.into()),
-        _ => Ok(Kept { newest: newest.checkpoint, checkpoints }),
+        _ => Ok(Kept { newest: newest.checkpoint, checkpoints, passed_over }),
     }
 }
 
@@ -194,6 +201,21 @@ mod tests {
         let refused = numbers(&[5], FORBIDDEN).await.unwrap_err().to_string();
         for part in ["/chk-5/_metadata-", "checkpoint 4", "execution.checkpointing.fallback"] {
             assert!(refused.contains(part), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_checkpoints_that_are_newer_than_the_one_to_continue_from_are_passed_over() {
+        for (damaged, expected) in
+            [(&[][..], &[][..]), (&[3], &[]), (&[5], &[5]), (&[4, 5], &[4, 5])]
+        {
+            let (directory, pointers) = stored(damaged).await;
+            let kept = read(JOB, &directory, &pointers, ALLOWED).await.unwrap();
+            let numbers: Vec<u64> = kept.passed_over.iter().map(|(number, _)| *number).collect();
+            assert_eq!(numbers, expected, "{damaged:?}");
+            for (number, error) in kept.passed_over {
+                assert!(error.contains(&format!("/chk-{number}/_metadata")), "{error}");
+            }
         }
     }
 

@@ -344,50 +344,6 @@ impl JobCore {
         }
     }
 
-    /// Regions have failed. If the reason is that files of the newest checkpoint are lost or damaged, the job continues from the checkpoint
-    /// before where its options allow it, and the message says so, or what can be done. A region that was restored from another checkpoint
-    /// than the newest one says nothing about that: two regions may find the same file damaged, and one checkpoint is passed over for both.
-    pub(super) fn pass_over_unreadable(
-        &mut self,
-        regions: &[RegionIndex],
-        mut cause: FailureCause,
-    ) -> FailureCause {
-        let newest = self.checkpoints.latest().map(|latest| latest.checkpoint);
-        let of_newest = |region: &RegionIndex| {
-            self.states.get(region.0 as usize).is_some_and(|state| state.restored_from == newest)
-        };
-        let unreadable = cause.kind == FailureCause::CHECKPOINT_UNREADABLE;
-        let (Some(newest), Some(before)) = (newest, self.checkpoints.before_latest()) else {
-            return cause;
-        };
-        if !unreadable || !regions.iter().any(of_newest) || self.is_bound_to_latest(regions) {
-            return cause;
-        }
-        cause.message.push_str(&match self.checkpoints.pass_over_latest() {
-            true => format!(
-                "; the job continues from checkpoint {before}, so output that was committed with checkpoint {newest} comes again"
-            ),
-            false => format!(
-                "; restore the file, or let the job continue from checkpoint {before} with execution.checkpointing.fallback: \
-                 true, which makes output that was committed after it a second time"
-            ),
-        });
-        cause
-    }
-
-    /// Returns true if a region that has not failed would mix two checkpoints if the newest one were passed over now: one whose
-    /// coordinators have been started from it and whose tasks have not, or one that has finished, or finishes, with it. The former
-    /// passes: the regions that failed try again.
-    fn is_bound_to_latest(&self, failed: &[RegionIndex]) -> bool {
-        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, _)| {
-            let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
-            let waits = matches!(self.phase(index), Phase::Waiting { .. });
-            let started =
-                matches!(self.coordinators_of(index), Coordinators::Starting | Coordinators::Up);
-            over || self.finishing.contains(&index) || (waits && started)
-        })
-    }
-
     fn has_coordinators_up(&self) -> bool {
         self.states.iter().any(|state| state.coordinators == Coordinators::Up)
     }

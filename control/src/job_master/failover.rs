@@ -140,6 +140,61 @@ impl JobCore {
         self.failures.truncate(self.config.history.max(1));
     }
 
+    /// Regions have failed. If the reason is that files of the newest checkpoint are lost or damaged, the job continues from the checkpoint
+    /// before where its options allow it, and the message says so, or what can be done. A region that was restored from another checkpoint
+    /// than the newest one says nothing about that: two regions may find the same file damaged, and one checkpoint is passed over for both.
+    pub(super) fn pass_over_unreadable(
+        &mut self,
+        regions: &[RegionIndex],
+        mut cause: FailureCause,
+    ) -> FailureCause {
+        let newest = self.checkpoints.latest().map(|latest| latest.checkpoint);
+        let of_newest = |region: &RegionIndex| {
+            self.states.get(region.0 as usize).is_some_and(|state| state.restored_from == newest)
+        };
+        let unreadable = cause.kind == FailureCause::CHECKPOINT_UNREADABLE;
+        let (Some(newest), Some(before)) = (newest, self.checkpoints.before_latest()) else {
+            return cause;
+        };
+        if !unreadable || !regions.iter().any(of_newest) || self.is_bound_to_latest(regions) {
+            return cause;
+        }
+        cause.message.push_str(&match self.checkpoints.pass_over_latest() {
+            true => continues_from(before, newest),
+            false => format!(
+                "; restore the file, or let the job continue from checkpoint {before} with execution.checkpointing.fallback: \
+                 true, which makes output that was committed after it a second time"
+            ),
+        });
+        cause
+    }
+
+    /// Returns true if a region that has not failed would mix two checkpoints if the newest one were passed over now: one whose
+    /// coordinators have been started from it and whose tasks have not, or one that has finished, or finishes, with it. The former
+    /// passes: the regions that failed try again.
+    fn is_bound_to_latest(&self, failed: &[RegionIndex]) -> bool {
+        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, _)| {
+            let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
+            let waits = matches!(self.phase(index), Phase::Waiting { .. });
+            let started =
+                matches!(self.coordinators_of(index), Coordinators::Starting | Coordinators::Up);
+            over || self.finishing.contains(&index) || (waits && started)
+        })
+    }
+
+    /// Adds to the failures that users see that a new JobMaster of the job continues from checkpoint `to`, because newer ones that are
+    /// complete can't be read: `passed_over` has their numbers and the reasons, the newest last. Not called for a fallback while this
+    /// JobMaster runs, which is part of the failure that has led to it. Counts as no restart, and issues no command. To be called after
+    /// [`JobCore::restore`] and before [`JobCore::start`].
+    pub fn fell_back(&mut self, now: Now, passed_over: &[(u64, String)], to: u64) {
+        for (number, why) in passed_over {
+            let message =
+                format!("checkpoint {number} can't be read: {why}{}", continues_from(to, *number));
+            let cause = FailureCause::recoverable(FailureCause::CHECKPOINT_UNREADABLE, message);
+            self.record(&cause, None, now);
+        }
+    }
+
     /// Says in one line what has failed last, for checkpoints and savepoints that it has ended.
     pub(super) fn newest_failure(&self) -> String {
         let Some(FailureRecord { task, cause, .. }) = self.failures.front() else {
@@ -276,4 +331,11 @@ impl JobCore {
         }
         self.fail_regions(&regions, cause, None, now);
     }
+}
+
+/// Returns the end of the message about a checkpoint that was passed over for an older one.
+fn continues_from(older: u64, passed_over: u64) -> String {
+    format!(
+        "; the job continues from checkpoint {older}, so output that was committed with checkpoint {passed_over} comes again"
+    )
 }

@@ -131,6 +131,17 @@ async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_on
             let (f, worker) = running_on(graph, log, &options).await;
             // The number of the damaged one does not come again.
             until("triggered", || triggered(&worker) == [6]).await;
+            let failures = f.details().await.failures.clone();
+            assert_eq!(failures.len(), 1, "{failures:?}");
+            assert_eq!((&failures[0].task, f.details().await.restarts), (&None, 0));
+            let cause = failures[0].cause.to_string();
+            for part in [
+                "CheckpointUnreadable: checkpoint 5 can't be read",
+                newest[1].as_str(),
+                "the job continues from checkpoint 4, so output that was committed with checkpoint 5 comes again",
+            ] {
+                assert!(cause.contains(part), "{part}: {cause}");
+            }
             f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
             until("notified", || notified(&worker) == [(6, true)]).await;
             let kept: Vec<_> =
