@@ -87,23 +87,10 @@ impl StateReader {
     /// with objects does in any other folder.
     pub async fn snapshot(&self, uri: &str) -> Result<Snapshot, CheckpointError> {
         let given = normalised(uri);
-        let (folder, file) = match folder_and_file(&given) {
-            // That of a checkpoint has a longer name, which nobody needs to know.
-            (folder, Some(METADATA)) => {
-                let found = self.metadata_in(folder).await;
-                (folder.to_owned(), found.unwrap_or_else(|_| METADATA.to_owned()))
-            }
-            (folder, Some(file)) => (folder.to_owned(), file.to_owned()),
-            (folder, None) => (folder.to_owned(), self.metadata_in(folder).await?),
-        };
-        let uri = objects::below(&folder, &file);
-        let missing = |error| match error {
-            CheckpointError::Missing(_) => no_snapshot(&given, "it has no metadata"),
-            other => other,
-        };
-        let bytes = self.object(&uri).await.map_err(missing)?;
+        let (folder, file, bytes) = self.metadata_at(&given).await?;
+        let name = objects::below(&folder, &file);
         let mut metadata = crate::checkpoints::decode(&bytes)
-            .map_err(|why| CheckpointError::Metadata { name: uri, why })?;
+            .map_err(|why| CheckpointError::Metadata { name, why })?;
         // The objects of a checkpoint are below the checkpoint directory, two folders above; names begin with the job's id. Those of a
         // savepoint are in its folder.
         let place = format!("/{}/chk-{}", metadata.job_id, metadata.checkpoint);
@@ -293,25 +280,52 @@ impl StateReader {
         Ok(())
     }
 
-    /// Returns the name of the metadata in a folder.
-    async fn metadata_in(&self, folder: &str) -> Result<String, CheckpointError> {
+    /// Reads the metadata that `given` names: a file, or the only one in a folder. Returns the folder, the name of the file, and its bytes.
+    ///
+    /// The file `_metadata` is read first, because that of a savepoint has this name; only if it does not exist, the folder is listed: the
+    /// metadata of a checkpoint has a longer name, which nobody needs to know.
+    async fn metadata_at(&self, given: &str) -> Result<(String, String, Bytes), CheckpointError> {
+        let (folder, named) = folder_and_file(given);
+        if let Some(file) = named {
+            match self.object(given).await {
+                Err(CheckpointError::Missing(_)) if file == METADATA => {}
+                Err(CheckpointError::Missing(_)) => {
+                    return Err(no_snapshot(given, "it has no metadata"));
+                }
+                read => return Ok((folder.to_owned(), file.to_owned(), read?)),
+            }
+        }
+        let file = self.metadata_in(folder, given).await?;
+        // It may have been deleted meanwhile.
+        let bytes =
+            self.object(&objects::below(folder, &file)).await.map_err(|error| match error {
+                CheckpointError::Missing(_) => no_snapshot(given, "it has no metadata"),
+                other => other,
+            })?;
+        Ok((folder.to_owned(), file, bytes))
+    }
+
+    /// Returns the name of the only metadata in a folder. `given` is the folder itself, or the file `_metadata` in it, which does not exist.
+    async fn metadata_in(&self, folder: &str, given: &str) -> Result<String, CheckpointError> {
+        let is_folder = folder == given;
         let objects = match self.store(folder).await {
-            Err(StoreError::NotFound { .. }) if is_file(folder).await => {
-                return Err(no_snapshot(folder, OTHER_FILE));
+            Err(StoreError::NotFound { .. }) if is_folder && is_file(folder).await => {
+                return Err(no_snapshot(given, OTHER_FILE));
             }
             Err(StoreError::NotFound { .. }) => {
-                return Err(no_snapshot(folder, "there is no such folder"));
+                return Err(no_snapshot(given, "there is no such folder"));
             }
             opened => opened?,
         };
-        let mut names =
-            objects.list(METADATA).await?.into_iter().filter(|name| !name.contains('/'));
+        let mut names = objects.list(METADATA).await?.into_iter().filter(|name| is_metadata(name));
         match (names.next(), names.next()) {
             (Some(name), None) => Ok(name),
             (Some(first), Some(second)) => {
-                Err(no_snapshot(folder, &format!("it has {first} and {second}; name one of them")))
+                let has = if is_folder { "it has" } else { "its folder has instead" };
+                Err(no_snapshot(given, &format!("{has} {first} and {second}; name one of them")))
             }
-            (None, _) => Err(no_snapshot(folder, "it has no _metadata")),
+            (None, _) if is_folder => Err(no_snapshot(given, "it has no _metadata")),
+            (None, _) => Err(no_snapshot(given, "it has no metadata")),
         }
     }
 
@@ -918,6 +932,39 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert!(!error.contains("no such folder"), "{error}");
+    }
+
+    /// A JobMaster and its predecessor may both have stored metadata of one number.
+    #[tokio::test]
+    async fn of_two_metadata_files_in_a_folder_one_has_to_be_named() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = directory(home.path());
+        let files = [1, 2].map(|graph| format!("_metadata-{graph:016x}"));
+        for graph in [1, 2] {
+            directory.put_metadata(&metadata(5, graph, vec![])).await.unwrap();
+        }
+        let folder = home.path().join(format!("{}/chk-5", JobId(7)));
+        let at = |file: &str| folder.join(file).display().to_string();
+        for (path, has) in
+            [(folder.display().to_string(), "it has"), (at("_metadata"), "its folder has")]
+        {
+            let error = reader(None).snapshot(&path).await.unwrap_err().to_string();
+            for part in [path.as_str(), has, &files[0], &files[1], "name one of them"] {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+        }
+        for (n, file) in files.iter().enumerate() {
+            let snapshot = reader(None).snapshot(&at(file)).await.unwrap();
+            assert_eq!(snapshot.metadata.graph, n as u64 + 1);
+        }
+        // What is named and there is read, whatever else the folder has.
+        directory.put_metadata(&metadata(5, 0, vec![])).await.unwrap();
+        let snapshot = reader(None).snapshot(&at("_metadata")).await.unwrap();
+        assert_eq!(snapshot.metadata.graph, 0);
+        std::fs::remove_file(at("_metadata")).unwrap();
+        std::fs::rename(at(&files[0]), at("_metadata.bak")).unwrap();
+        let snapshot = reader(None).snapshot(&at("_metadata")).await.unwrap();
+        assert_eq!(snapshot.metadata.graph, 2);
     }
 
     #[tokio::test]
