@@ -98,6 +98,7 @@ pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDec
         kind: kind.into(),
         schemas: schemas.collect(),
         ttl_ms: None,
+        settings: None,
     }
 }
 

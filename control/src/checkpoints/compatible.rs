@@ -79,6 +79,22 @@ pub enum Incompatible {
         /// The type in the program; `none` if the state has no type of that role there.
         now: String,
     },
+    /// The settings of the operator on which the content of the state depends, such as the size of windows, differ between the snapshot
+    /// and the program.
+    #[error(
+        "the state '{state}' of {operator} is of {then} in it and of {now} in the program: keep the settings, or give the operator another \
+         uid and drop the old state (--allowNonRestoredState)"
+    )]
+    Settings {
+        /// The operator, with its uid if it has one.
+        operator: String,
+        /// The name of the state.
+        state: String,
+        /// The settings in the snapshot.
+        then: String,
+        /// The settings in the program.
+        now: String,
+    },
     /// A source that had no enumerator (the coordinator that assigns its splits) in the snapshot has one in the program, which
     /// would assign again what was read.
     #[error(
@@ -250,6 +266,14 @@ fn check_state(
         let (then, now) = (then.kind.clone(), now.kind.clone());
         found.push(Incompatible::Kind { operator, state, then, now });
         return;
+    }
+    // A version that did not write settings checks them when the task is restored.
+    if let (Some(then), Some(now)) = (&then.settings, &now.settings)
+        && then != now
+    {
+        let (operator, state, then, now) =
+            (operator.clone(), state.clone(), then.clone(), now.clone());
+        found.push(Incompatible::Settings { operator, state, then, now });
     }
     let roles: BTreeSet<&String> = then.schemas.keys().chain(now.schemas.keys()).collect();
     for role in roles {
@@ -488,6 +512,32 @@ mod tests {
         assert!(!is_readable(&graph.nodes[0], saved), "of keys of another type, in another format");
         graph.nodes[0].states = vec![panes, sums("u64", "i64")];
         assert!(is_readable(&graph.nodes[0], saved));
+    }
+
+    #[test]
+    fn windows_of_another_size_are_refused_unless_a_version_without_settings_has_written_them() {
+        let (mut graph, mut snapshot) = saved();
+        let with = |settings: Option<&str>| StateDeclaration {
+            settings: settings.map(str::to_owned),
+            ..sums("u64", "i64")
+        };
+        graph.nodes[0].states = vec![with(Some("windows with size 20000 ms"))];
+        for (settings, fits) in [
+            (Some("windows with size 10000 ms"), false),
+            (Some("windows with size 20000 ms"), true),
+            (None, true),
+        ] {
+            for saved in snapshot.operators.values_mut() {
+                saved.states = vec![with(settings)];
+            }
+            let texts = complaints(&graph, &snapshot, true);
+            assert_eq!(texts.is_empty(), fits, "{texts:?}");
+            for text in texts {
+                let expected = "the state 'sum' of operator 'total' (uid 'sums') is of windows with size 10000 ms in it and of windows \
+                    with size 20000 ms in the program";
+                assert!(text.starts_with(expected), "{text}");
+            }
+        }
     }
 
     #[test]

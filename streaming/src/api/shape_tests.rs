@@ -114,6 +114,37 @@ fn records_of_a_side_output_keep_their_times_and_watermarks() {
     assert_eq!(sinks[1], [""; 0]);
 }
 
+/// The Dispatcher compares them with those of a savepoint before it stops anything.
+#[test]
+fn size_slide_and_offset_of_windows_are_declared_with_their_state() {
+    use crate::operators::{SlidingEventTimeWindows, TumblingEventTimeWindows};
+    use std::time::Duration;
+    let ms = Duration::from_millis;
+    let tumbling = |size: u64, offset: u64| {
+        built(1, move |env| {
+            let windows = TumblingEventTimeWindows::of(ms(size)).with_offset(ms(offset));
+            env.sequence(0..3).key_by_value(|n| n % 2).window(windows).count().discard();
+        })
+    };
+    let settings = |job: &BuiltJob| {
+        let states: Vec<_> = job.graph().nodes.iter().flat_map(|node| &node.states).collect();
+        let kept = states.iter().find(|state| state.name == "window-contents");
+        kept.expect("a window has state").settings.clone()
+    };
+    let text = |parts: &str| Some(format!("windows with {parts}"));
+    let ten = tumbling(10, 13);
+    assert_eq!(settings(&ten), text("size 10 ms, slide 10 ms and offset 3 ms"));
+    assert_eq!(settings(&tumbling(10, 3)), settings(&ten), "they can read each other's state");
+    let twenty = tumbling(20, 3);
+    assert_eq!(settings(&twenty), text("size 20 ms, slide 20 ms and offset 3 ms"));
+    assert!(ten.difference_from(twenty.graph()).is_some());
+    let sliding = built(1, move |env| {
+        let windows = SlidingEventTimeWindows::of(ms(10), ms(4));
+        env.sequence(0..3).key_by_value(|n| n % 2).window(windows).count().discard();
+    });
+    assert_eq!(settings(&sliding), text("size 10 ms, slide 4 ms and offset 0 ms"));
+}
+
 #[test]
 fn side_outputs_leave_a_chain_that_goes_on() {
     let job = built(2, |env| {

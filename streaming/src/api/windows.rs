@@ -72,8 +72,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Groups the records of each key into windows: `clicks.key_by(|c|
     /// &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if a size, slide or fixed gap is
     /// below 1 ms; a computed gap below 1 ms fails the task. A record without an event time in a window of event time fails the job, which
-    /// is not restarted. A job that is restored with another size, slide or offset under the same uid fails too; with another session gap
-    /// it does not: sessions that had begun keep the end that they have.
+    /// is not restarted. A job that is to be restored with another size, slide or offset under the same uid is refused when it is
+    /// submitted; with another session gap it is not: sessions that had begun keep the end that they have.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
@@ -156,7 +156,8 @@ impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
 
 impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W> {
     fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
-        let states = of_key::<S::Key>(W::states::<S, F>());
+        let mut states = of_key::<S::Key>(W::states::<S, F>());
+        states.iter_mut().for_each(|state| state.settings = self.assigner.settings());
         let spec = OperatorSpec { kind: W::KIND.to_owned(), states, ..OperatorSpec::default() };
         let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());
         let lateness = self.lateness.clone();

@@ -315,6 +315,9 @@ fn fingerprint(drafts: &[NodeDraft], nodes: &[GraphNode], vertices: &[JobVertex]
         }
         for state in &node.states {
             add(&format!("{} {} {:?} {:?}", state.name, state.kind, state.schemas, state.ttl_ms));
+            if let Some(settings) = &state.settings {
+                add(settings);
+            }
         }
     }
     for vertex in vertices {

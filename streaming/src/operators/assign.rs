@@ -38,6 +38,7 @@ pub(crate) fn watermark_state() -> Vec<StateDeclaration> {
         kind: StateDeclaration::WATERMARK.to_owned(),
         schemas: BTreeMap::new(),
         ttl_ms: None,
+        settings: None,
     }]
 }
 

@@ -231,6 +231,7 @@ pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
         kind: StateDeclaration::BROADCAST.to_owned(),
         schemas: BTreeMap::from([("value".to_owned(), fingerprint::<V>())]),
         ttl_ms: None,
+        settings: None,
     }
 }
 

@@ -430,6 +430,7 @@ pub(crate) fn declare<S: Source>() -> Vec<StateDeclaration> {
         kind: kind.to_owned(),
         schemas: [(role.to_owned(), schema)].into(),
         ttl_ms: None,
+        settings: None,
     };
     let mut states = vec![declaration(StateDeclaration::SPLITS, "split", shown::<S::Split>())];
     if S::Enumerator::COORDINATED {

@@ -93,6 +93,7 @@ pub trait StateField: Sized + Send + 'static {
             kind: Self::KIND.to_owned(),
             schemas: schemas.map(|(role, schema)| (role.to_owned(), schema)).collect(),
             ttl_ms: None,
+            settings: None,
         }
     }
 }

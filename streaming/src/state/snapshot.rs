@@ -202,6 +202,7 @@ pub(super) fn read_fields(input: &mut Reader<'_>) -> Result<Vec<StateDeclaration
             kind: String::decode(input)?,
             schemas: BTreeMap::decode(input)?,
             ttl_ms: None,
+            settings: None,
         });
     }
     Ok(fields)

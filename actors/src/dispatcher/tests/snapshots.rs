@@ -102,6 +102,7 @@ async fn a_job_that_sets_no_maximum_parallelism_takes_that_of_its_savepoint_and_
         kind: "value".to_owned(),
         schemas: [("key".to_owned(), "u64".to_owned())].into(),
         ttl_ms: None,
+        settings: None,
     };
     let state = Some(StateHandle::Inline(vec![7]));
     let operator = OperatorState {

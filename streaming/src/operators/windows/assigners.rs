@@ -52,6 +52,12 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     fn mistake(&self) -> Option<&'static str>;
     /// Returns the declaration of the operator's keyed state, for the job graph. A restore is refused if the declared types have changed.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
+    /// Returns the settings on which the content of the operator's state depends, as
+    /// [`StateDeclaration::settings`] has them: size, slide and offset of tumbling and sliding windows. A restore is refused if they have
+    /// changed. `None`, as by default: the state can be read with all settings.
+    fn settings(&self) -> Option<String> {
+        None
+    }
     /// Makes the operator of one subtask. `lateness` says how long its windows are kept for late records and what happens to
     /// records that come later still; windows by count ignore it.
     fn operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
@@ -170,6 +176,11 @@ macro_rules! assigner {
             fn mistake(&self) -> Option<&'static str> {
                 let $this = self;
                 too_short(self.size, $slide)
+            }
+            fn settings(&self) -> Option<String> {
+                let $this = self;
+                let slices = Slices::new(self.size, $slide, self.offset);
+                Some(format!("windows with {}", Slices::text(slices.parts())))
             }
             fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration> {
                 WindowCore::<T, S, F>::declare()

@@ -39,14 +39,11 @@ pub(super) fn check_parts(
     if written == slices.parts() {
         return Ok(());
     }
-    let text = |[size, slide, offset]: [i64; 3]| {
-        format!("size {size} ms, slide {slide} ms and offset {offset} ms")
-    };
     Err(TaskError::Deployment(format!(
         "operator '{}': cannot restore its state, which is of windows with {}; those of the program have {}; give the operator another uid, or restore with the program that wrote the state",
         context.name(),
-        text(written),
-        text(slices.parts()),
+        Slices::text(written),
+        Slices::text(slices.parts()),
     )))
 }
 

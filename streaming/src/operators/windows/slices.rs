@@ -89,6 +89,12 @@ impl Slices {
         [self.size, self.slide, self.offset]
     }
 
+    /// Returns the text for people of windows with these [`Slices::parts`]. Windows with other parts, which cannot read their state, have
+    /// another text.
+    pub(super) fn text([size, slide, offset]: [i64; 3]) -> String {
+        format!("size {size} ms, slide {slide} ms and offset {offset} ms")
+    }
+
     /// Returns the pane that contains a moment.
     pub(super) fn pane_at(&self, ms: i64) -> Pane {
         let shift = self.offset % self.pane;

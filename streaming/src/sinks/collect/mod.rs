@@ -52,6 +52,7 @@ pub(super) fn declare() -> Vec<StateDeclaration> {
         kind: StateDeclaration::COLLECTED.to_owned(),
         schemas: [("value".to_owned(), "lines".to_owned())].into(),
         ttl_ms: None,
+        settings: None,
     }]
 }
 
