@@ -224,10 +224,13 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
     fn beside(&mut self) -> Option<&mut Vec<u8>>;
 }
 
+/// The name of broadcast state.
+pub(super) const BROADCAST: &str = "broadcast";
+
 /// Returns the declaration of broadcast state of type `V` for the job graph.
 pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
     StateDeclaration {
-        name: "broadcast".to_owned(),
+        name: BROADCAST.to_owned(),
         kind: StateDeclaration::BROADCAST.to_owned(),
         schemas: BTreeMap::from([("value".to_owned(), fingerprint::<V>())]),
         ttl_ms: None,
@@ -276,7 +279,7 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
         }
         let (written, declared) = (String::decode(&mut input)?, fingerprint::<Op::Broadcast>());
         if written != declared {
-            return Err(StateError::Schema { name: "broadcast".to_owned(), written, declared });
+            return Err(StateError::Schema { name: BROADCAST.to_owned(), written, declared });
         }
         *self.operator.broadcast_mut() = Op::Broadcast::decode(&mut input)?;
         input.finish()?;
@@ -536,6 +539,30 @@ mod tests {
         }
         assert!(calls > 2, "{calls}");
         operator.snapshot(1, &context).unwrap().unwrap()
+    }
+
+    /// A job that drops the broadcast state (`--allowNonRestoredState`) wrote it into its next checkpoint once more.
+    #[test]
+    fn broadcast_state_that_nobody_declares_is_dropped_at_the_restore_and_not_written_again() {
+        let key: fn(&u64) -> u64 = |n| *n;
+        let keyed = |restore| {
+            let function = Reading::new(Seen, Seen::create_broadcast);
+            let mut keyed: Reader =
+                KeyedOperator::new(ByValue::new(key), function, Option::<u64>::declare());
+            let context = OperatorContext::for_tests(0, 1).restoring(restore);
+            keyed.open(&context).unwrap();
+            keyed
+        };
+        let context = OperatorContext::for_tests(0, 1);
+        let mut dropped = keyed(vec![with_two_limits()]);
+        assert_eq!(dropped.drop_undeclared(), Some("broadcast"));
+        let written = dropped.snapshot(1, &context).unwrap().unwrap();
+        let mut restored = keyed(vec![written]);
+        assert_eq!(restored.drop_undeclared(), None);
+        assert_eq!(restored.state(&7).copied().flatten(), Some(1));
+        let mut declared = opened(0, 1, vec![with_two_limits()]).unwrap();
+        assert_eq!(declared.drop_undeclared(), None);
+        assert_eq!(declared.operator.drop_undeclared(), None);
     }
 
     #[test]

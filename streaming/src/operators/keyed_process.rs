@@ -12,6 +12,7 @@ use snapshots::{WRITTEN_AT_ONCE, before_state, heads, write_timers};
 use super::{
     BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
     alarm::{Alarm, clock},
+    broadcast::BROADCAST,
     keyed::{Keyed, Resident, Work, failed},
     timers::{TimeDomain, Timer, Timers},
 };
@@ -296,6 +297,12 @@ where
             !context.shared().restored_at_end && first.is_some_and(|first| first <= clock(context));
         self.wake_for_timers(false, context);
         self.function.open(context).map_err(|error| context.user_error(error))
+    }
+
+    fn drop_undeclared(&mut self) -> Option<&'static str> {
+        // An operator around this one that declares broadcast state has taken it.
+        let undeclared = std::mem::take(&mut self.beside);
+        (!undeclared.is_empty()).then_some(BROADCAST)
     }
 
     fn process(

@@ -318,6 +318,13 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
+    /// Drops what the restored snapshots have of a state that the operator does not declare, and returns the name of that state; `None`, as
+    /// by default, if it has found nothing of the kind. Called once after [`Operator::open`]. In a job the user has allowed the loss
+    /// (`--allowNonRestoredState`), because the Dispatcher refuses the restore otherwise; the test of one operator refuses it here.
+    #[doc(hidden)]
+    fn drop_undeclared(&mut self) -> Option<&'static str> {
+        None
+    }
     /// Works on a batch until it is empty, or until [`Collector::should_continue`] is false: records that are left in the batch then are
     /// handed in again.
     ///

@@ -147,8 +147,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     /// begins fire before any record, as in a task.
     ///
     /// # Errors
-    /// Fails with the operator's own error, for example when a snapshot is not its own, and for windows that are impossible, such as
-    /// windows without length ([`TaskError::Deployment`]).
+    /// Fails with the operator's own error, for example when a snapshot is not its own; with [`TaskError::Deployment`] for windows that are
+    /// impossible, such as windows without length, and for a snapshot with broadcast state if the operator has none.
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         if let Some(mistake) = self.mistake {
             return Err(TaskError::Deployment(mistake.to_owned()));
@@ -169,6 +169,12 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         let shared = context.shared().clone();
         let mut link = Link::new(self.operator, next, sides, context);
         link.open()?;
+        if let Some(state) = link.undeclared() {
+            return Err(TaskError::Deployment(format!(
+                "the snapshot has the state '{state}' in it, which the operator does not declare: restore it into an operator that does; a \
+                 job with this operator is refused too, unless it drops the state (--allowNonRestoredState)"
+            )));
+        }
         let sides = self.gathered;
         let mut test = OperatorHarness { link, host, shared, output, sides, checkpoint: 0 };
         test.work_off()?;

@@ -470,6 +470,27 @@ fn both_inputs_of_a_key_share_its_state() {
     assert_eq!(restored.output(), [24]);
 }
 
+/// The Dispatcher refuses a job with such a savepoint.
+#[test]
+fn a_snapshot_with_broadcast_state_is_refused_by_an_operator_without_any() {
+    let broadcast = || keyed_broadcast(|(key, _): &(u64, u64)| key, Allowed);
+    let connected = || keyed_connected(|n: &u64| n, |(key, _): &(u64, u64)| key, Both);
+    let mut written = broadcast().open().unwrap();
+    written.push1((1, 10)).unwrap();
+    let snapshot = written.snapshot().unwrap();
+    let refused = connected().restore(snapshot.clone()).open().map(drop).unwrap_err();
+    assert!(matches!(refused, TaskError::Deployment(_)), "{refused:?}");
+    for part in ["has the state 'broadcast' in it", "--allowNonRestoredState"] {
+        assert!(refused.to_string().contains(part), "{part}: {refused}");
+    }
+    assert!(broadcast().restore(snapshot).open().is_ok());
+    // State that is new in the program is no reason.
+    let mut without = connected().open().unwrap();
+    without.push2((1, 10)).unwrap();
+    let restored = broadcast().restore(without.snapshot().unwrap()).open().unwrap();
+    assert_eq!((restored.state(&1), restored.broadcast_state()), (Some(&Some(10)), &vec![]));
+}
+
 #[test]
 fn checksums_and_sinks_take_every_record() {
     let mut sum = operator(crate::sinks::Checksum::default()).interrupted().open().unwrap();
