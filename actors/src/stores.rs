@@ -41,6 +41,21 @@ pub(crate) fn unusable_directory(uri: &str, why: &impl fmt::Display) -> String {
     )
 }
 
+/// Returns the reason of a checkpoint that has failed because its metadata could not be stored in the checkpoint directory at `uri`, with the
+/// remedy; `None`: the job has no directory, and its metadata is in the store of job logs.
+pub(crate) fn metadata_not_stored(uri: Option<&str>, why: &impl fmt::Display) -> String {
+    match uri {
+        Some(uri) => format!(
+            "the checkpoint's metadata is not stored in the checkpoint directory '{uri}': {why}; see that the JobManager can write there and \
+             has room (execution.checkpointing.dir)"
+        ),
+        None => format!(
+            "the checkpoint's metadata is not stored beside the job's log: {why}; see that the JobManager can write there and has room \
+             (high-availability.storageDir), or set execution.checkpointing.dir"
+        ),
+    }
+}
+
 /// Makes a call again, after pauses that double from `pauses.0` to `pauses.1`, until it succeeds or fails with an error for which
 /// `may_pass` is false. `what` names in the log what cannot be done.
 pub(crate) async fn retried<T, E: fmt::Display, F>(

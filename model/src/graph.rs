@@ -127,6 +127,10 @@ pub struct StateDeclaration {
     /// Fingerprints of the schemas of the state's Rust types, by role such as `key` and `value`. The presence of the
     /// role `key` means that the state is keyed.
     pub schemas: BTreeMap<String, String>,
+    /// Structures of the types of `schemas` as text for people, such as `Order{id:u64,}`, by role. Never compared. Without a role whose
+    /// schema says the type itself, and empty if a version that did not write structures has declared the state.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub types: BTreeMap<String, String>,
     /// Milliseconds after which an entry may be dropped; `None`: entries never expire. No operator sets it at present.
     pub ttl_ms: Option<u64>,
     /// Settings of the operator on which the content of the state depends, as text for people and for comparison, such as `windows with
@@ -153,6 +157,15 @@ impl StateDeclaration {
 
     /// The `StateDeclaration::kind` of the watermark of an operator that assigns event times.
     pub const WATERMARK: &'static str = "watermark";
+
+    /// Returns the type of one role for people: its structure, where it is known, and its schema; `none` if the state has no such role.
+    pub fn type_of(&self, role: &str) -> String {
+        match (self.types.get(role), self.schemas.get(role)) {
+            (Some(structure), Some(schema)) => format!("{structure}, {schema}"),
+            (None, Some(schema)) => schema.clone(),
+            (_, None) => "none".to_owned(),
+        }
+    }
 
     /// Returns true for the kinds `splits`, `collected` and `watermark`: the state is all that a subtask of its
     /// operator writes, in a format of its own. An operator that does not declare such a state cannot read the bytes,

@@ -97,6 +97,7 @@ pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDec
         name: name.into(),
         kind: kind.into(),
         schemas: schemas.collect(),
+        types: BTreeMap::new(),
         ttl_ms: None,
         settings: None,
     }

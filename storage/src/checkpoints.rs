@@ -77,7 +77,7 @@ pub enum CheckpointError {
     /// A savepoint was not copied within this time (the checkpoint time-out). Only
     /// [`SavepointFolder::write`](crate::savepoints::SavepointFolder::write) reports it. The savepoint may be complete if only the answer
     /// to its last write is missing.
-    #[error("it is not copied within {0:?} (execution.checkpointing.timeout)")]
+    #[error("its files are not copied within {0:?} (execution.checkpointing.timeout)")]
     Late(Duration),
     /// The handle to be read is [`StateHandle::Parts`]: the state is in several objects, each of which has to be read by itself. It is a
     /// fault of the caller, reported by [`CheckpointDirectory::read`] and [`StateReader::read`](crate::state_reader::StateReader::read).

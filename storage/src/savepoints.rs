@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(begin.elapsed(), WITHIN + DELETE_WITHIN);
         assert_eq!(
             error.to_string(),
-            "it is not copied within 600s (execution.checkpointing.timeout)"
+            "its files are not copied within 600s (execution.checkpointing.timeout)"
         );
     }
 

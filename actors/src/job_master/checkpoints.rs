@@ -12,7 +12,7 @@
 use super::coordinators::{SNAPSHOT, told_by_exit};
 use super::fallback::{Kept, ReadError};
 use super::{JobMaster, fallback};
-use crate::stores::{open_store, retried, s3_settings};
+use crate::stores::{metadata_not_stored, open_store, retried, s3_settings};
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
 use conf::state_recovery::{self, ClaimMode};
@@ -171,7 +171,7 @@ impl JobMaster {
                         }
                     }
                 }
-                Err(error) => Err(format!("its metadata is not stored: {error}")),
+                Err(error) => Err(metadata_not_stored(uri.as_deref(), &error)),
             };
             let _ = addr.send(CheckpointPersisted { checkpoint, outcome }).await;
         });

@@ -17,6 +17,7 @@ use gateways::{Answer, Ask};
 use model::{CheckpointKind, CheckpointMetadata, JobId};
 use platform::Platform;
 use std::{sync::Arc, time::Duration};
+use storage::checkpoints::CheckpointError;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 use storage::savepoints::{SavepointFolder, folder_name, is_within, leads_into};
 
@@ -79,7 +80,7 @@ impl JobMaster {
         let (within, checkpoint) = (self.deps.options.get(&TIMEOUT), metadata.checkpoint);
         let stored = async move {
             let outcome = folder.write(&reader, &metadata, within).await;
-            outcome.map_err(|error| format!("it is not stored in {uri}: {error}"))
+            outcome.map_err(|error| not_stored(&uri, &error))
         };
         spawn_then(ctx, stored, move |actor, outcome, ctx| {
             actor.core.savepoint_stored(actor.now(), checkpoint, outcome);
@@ -159,6 +160,14 @@ async fn open_writable(
         let why = format!("it did not answer within {OPENED_WITHIN:?}");
         Err(StoreError::Unreachable { path: directory.clone(), why })
     })
+}
+
+/// Returns the reason of a savepoint that has failed because it could not be written into its folder, with the remedy.
+fn not_stored(folder: &str, error: &CheckpointError) -> String {
+    format!(
+        "the savepoint is not stored in '{folder}': {error}; see that the JobManager can write there and has room, or name another \
+         directory, and take the savepoint again"
+    )
 }
 
 /// Returns the refusal of a savepoint whose directory cannot be used, with the remedy.

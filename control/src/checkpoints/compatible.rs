@@ -74,9 +74,10 @@ pub enum Incompatible {
         state: String,
         /// Role of the type in the state: `key`, `value`, …
         role: String,
-        /// The type in the snapshot; `none` if the state has no type of that role there.
+        /// The type in the snapshot: its structure, if the snapshot has it, and its schema; `none` if the state has no type of that role
+        /// there.
         then: String,
-        /// The type in the program; `none` if the state has no type of that role there.
+        /// The type in the program: its structure and its schema; `none` if the state has no type of that role there.
         now: String,
     },
     /// The settings of the operator on which the content of the state depends, such as the size of windows, differ between the snapshot
@@ -277,16 +278,13 @@ fn check_state(
     }
     let roles: BTreeSet<&String> = then.schemas.keys().chain(now.schemas.keys()).collect();
     for role in roles {
-        let type_in = |declared: &StateDeclaration| {
-            declared.schemas.get(role).cloned().unwrap_or_else(|| "none".to_owned())
-        };
         if then.schemas.get(role) != now.schemas.get(role) {
             found.push(Incompatible::Schema {
                 operator: operator.clone(),
                 state: state.clone(),
                 role: role.clone(),
-                then: type_in(then),
-                now: type_in(now),
+                then: then.type_of(role),
+                now: now.type_of(role),
             });
         }
     }
@@ -538,6 +536,27 @@ mod tests {
                 assert!(text.starts_with(expected), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn types_that_differ_are_named_by_their_structures_where_these_are_known() {
+        let (mut graph, mut snapshot) = saved();
+        let of = |schema: &str, structure: Option<&str>| {
+            let types = structure.map(|text| ("value".to_owned(), text.to_owned()));
+            StateDeclaration { types: types.into_iter().collect(), ..sums("u64", schema) }
+        };
+        graph.nodes[0].states = vec![of("9a", Some("Order{id:u64,}"))];
+        for (structure, then) in [(Some("Order{id:u32,}"), "Order{id:u32,}, 3f"), (None, "3f")] {
+            for saved in snapshot.operators.values_mut() {
+                saved.states = vec![of("3f", structure)];
+            }
+            let texts = complaints(&graph, &snapshot, true);
+            let expected = format!("(schema {then}, now Order{{id:u64,}}, 9a)");
+            assert!(texts.len() == 1 && texts[0].contains(&expected), "{texts:?}");
+        }
+        // Only the schemas are compared.
+        graph.nodes[0].states = vec![of("3f", Some("Order"))];
+        assert_eq!(check(&graph, &snapshot, false), Ok(()));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(super) async fn in_time(
     write: impl Future<Output = Result<(), StoreError>>,
 ) -> Result<(), StoreError> {
     let within = STORED_WITHIN + Duration::from_secs(bytes / BYTES_PER_S);
-    let why = || format!("it is not written within {} s", within.as_secs());
+    let why = || format!("the state is not written within {} s", within.as_secs());
     let late = |_| Err(StoreError::Unreachable { path: shown.to_owned(), why: why() });
     timeout(within, write).await.unwrap_or_else(late)
 }

@@ -12,7 +12,7 @@ use crate::{
         KeyedProcessFunction, Operator, Reduce, StatefulFlatMap, Sum, UpdateMode,
     },
     state::{State, StateDeclaration},
-    types::{FlottType, Record, fingerprint},
+    types::{FlottType, Record, fingerprint, structure},
 };
 use std::{ops::AddAssign, rc::Rc};
 
@@ -225,6 +225,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
     for field in &mut fields {
         field.schemas.insert("key".to_owned(), fingerprint::<K>());
+        field.types.insert("key".to_owned(), structure::<K>());
     }
     fields
 }

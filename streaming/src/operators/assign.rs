@@ -37,6 +37,7 @@ pub(crate) fn watermark_state() -> Vec<StateDeclaration> {
         name: StateDeclaration::WATERMARK.to_owned(),
         kind: StateDeclaration::WATERMARK.to_owned(),
         schemas: BTreeMap::new(),
+        types: BTreeMap::new(),
         ttl_ms: None,
         settings: None,
     }]

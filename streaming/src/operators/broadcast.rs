@@ -17,7 +17,7 @@ use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
     state::{Slice, State, StateDeclaration, StateError},
-    types::{CodecError, FlottType, Reader, Record, check_written, fingerprint},
+    types::{CodecError, FlottType, Reader, Record, check_written, fingerprint, structure},
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
@@ -233,6 +233,7 @@ pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
         name: BROADCAST.to_owned(),
         kind: StateDeclaration::BROADCAST.to_owned(),
         schemas: BTreeMap::from([("value".to_owned(), fingerprint::<V>())]),
+        types: BTreeMap::from([("value".to_owned(), structure::<V>())]),
         ttl_ms: None,
         settings: None,
     }
@@ -279,6 +280,7 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
         }
         let (written, declared) = (String::decode(&mut input)?, fingerprint::<Op::Broadcast>());
         if written != declared {
+            let declared = format!("{}, {declared}", structure::<Op::Broadcast>());
             return Err(StateError::Schema { name: BROADCAST.to_owned(), written, declared });
         }
         *self.operator.broadcast_mut() = Op::Broadcast::decode(&mut input)?;

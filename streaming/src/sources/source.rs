@@ -429,6 +429,7 @@ pub(crate) fn declare<S: Source>() -> Vec<StateDeclaration> {
         name: kind.to_owned(),
         kind: kind.to_owned(),
         schemas: [(role.to_owned(), schema)].into(),
+        types: Default::default(),
         ttl_ms: None,
         settings: None,
     };

@@ -65,15 +65,17 @@ pub enum StateError {
         name: String,
         /// The kind and fingerprints in the snapshot.
         written: String,
-        /// The kind and fingerprints in the program.
+        /// The kind, structures and fingerprints in the program.
         declared: String,
     },
     /// A snapshot was written for another type of key, so that the state cannot be restored.
-    #[error("the snapshot's keys are of type {written}, the program's of type {declared}")]
+    #[error(
+        "the snapshot's keys have the schema {written}, those of the program the schema {declared}: keep the type of the keys, or restore with the program that wrote the snapshot"
+    )]
     KeySchema {
-        /// The fingerprint of the key's type in the snapshot.
+        /// The fingerprint of the key's type in the snapshot, which has no other name there.
         written: String,
-        /// The fingerprint of the key's type in the program.
+        /// The structure of the key's type in the program, and its fingerprint.
         declared: String,
     },
 }

@@ -8,7 +8,7 @@ use super::{
     StateError,
     row::{FieldRows, Row, StateField},
 };
-use crate::types::{CodecError, FlottType, fingerprint};
+use crate::types::{CodecError, FlottType, fingerprint, structure};
 use std::{collections::BTreeMap, fmt};
 
 /// A list of values that belongs to a key or to a subtask. Checkpoints contain all values.
@@ -58,6 +58,9 @@ impl<V: FlottType> StateField for ListState<V> {
     const KIND: &'static str = "list";
     fn schemas() -> Vec<(&'static str, String)> {
         vec![("value", fingerprint::<V>())]
+    }
+    fn types() -> Vec<(&'static str, String)> {
+        vec![("value", structure::<V>())]
     }
     fn empty() -> Self {
         Self { values: Vec::new() }
@@ -172,6 +175,9 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
     const KIND: &'static str = "map";
     fn schemas() -> Vec<(&'static str, String)> {
         vec![("name", fingerprint::<N>()), ("value", fingerprint::<V>())]
+    }
+    fn types() -> Vec<(&'static str, String)> {
+        vec![("name", structure::<N>()), ("value", structure::<V>())]
     }
     fn empty() -> Self {
         Self { entries: BTreeMap::new() }
@@ -357,6 +363,9 @@ macro_rules! as_option {
             const KIND: &'static str = $kind;
             fn schemas() -> Vec<(&'static str, String)> {
                 <Option<$parameter::$value> as StateField>::schemas()
+            }
+            fn types() -> Vec<(&'static str, String)> {
+                <Option<$parameter::$value> as StateField>::types()
             }
             fn empty() -> Self {
                 Self { kept: None }

@@ -129,6 +129,9 @@ impl<V: FlottType> StateField for UnionListState<V> {
     fn schemas() -> Vec<(&'static str, String)> {
         ListState::<V>::schemas()
     }
+    fn types() -> Vec<(&'static str, String)> {
+        ListState::<V>::types()
+    }
     fn empty() -> Self {
         Self(StateField::empty())
     }

@@ -7,7 +7,7 @@
 //! store, fetch and page the entries of a map one by one.
 
 use super::StateError;
-use crate::types::{CodecError, FlottType, Reader, fingerprint, write_varint};
+use crate::types::{CodecError, FlottType, Reader, fingerprint, structure, write_varint};
 use model::graph::StateDeclaration;
 use std::{iter, mem};
 
@@ -73,6 +73,11 @@ pub trait StateField: Sized + Send + 'static {
     /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map. A restore is refused if
     /// one of them has changed.
     fn schemas() -> Vec<(&'static str, String)>;
+    /// Returns the structures of the same types as text for messages, by role. Empty by default: messages then show fingerprints only.
+    #[doc(hidden)]
+    fn types() -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
     /// Returns an empty field, as a key has it that has no state yet.
     fn empty() -> Self;
     /// Returns true if the field is empty.
@@ -87,11 +92,12 @@ pub trait StateField: Sized + Send + 'static {
 
     /// Returns the declaration of a field of this type with that name, for the job graph; its time to live is unset.
     fn declare(name: &str) -> StateDeclaration {
-        let schemas = Self::schemas().into_iter();
+        let (schemas, types) = (Self::schemas().into_iter(), Self::types().into_iter());
         StateDeclaration {
             name: name.to_owned(),
             kind: Self::KIND.to_owned(),
             schemas: schemas.map(|(role, schema)| (role.to_owned(), schema)).collect(),
+            types: types.map(|(role, structure)| (role.to_owned(), structure)).collect(),
             ttl_ms: None,
             settings: None,
         }
@@ -321,18 +327,19 @@ pub(super) fn matching(
         let Some(place) = declared.iter().position(|new| new.name == old.name) else {
             return Ok(None);
         };
-        let new = declared.get(place).map(describe).unwrap_or_default();
-        if new == describe(old) {
+        let Some(new) = declared.get(place) else { return Ok(None) };
+        if (&new.kind, &new.schemas) == (&old.kind, &old.schemas) {
             return Ok(Some(place));
         }
-        Err(StateError::Schema { name: old.name.clone(), written: describe(old), declared: new })
+        let (written, declared) = (describe(old), describe(new));
+        Err(StateError::Schema { name: old.name.clone(), written, declared })
     };
     written.iter().map(place).collect()
 }
 
-/// Returns the kind and the types of a field as text, for comparison and for error messages.
+/// Returns the kind and the types of a field as text for error messages.
 fn describe(field: &StateDeclaration) -> String {
-    let schemas = field.schemas.iter().map(|(role, schema)| format!("{role} {schema}"));
+    let schemas = field.schemas.keys().map(|role| format!("{role} {}", field.type_of(role)));
     format!("{} ({})", field.kind, schemas.collect::<Vec<_>>().join(", "))
 }
 
@@ -341,6 +348,9 @@ impl<V: FlottType> StateField for Option<V> {
     const KIND: &'static str = "value";
     fn schemas() -> Vec<(&'static str, String)> {
         vec![("value", fingerprint::<V>())]
+    }
+    fn types() -> Vec<(&'static str, String)> {
+        vec![("value", structure::<V>())]
     }
     fn empty() -> Self {
         None

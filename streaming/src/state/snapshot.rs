@@ -13,7 +13,8 @@ use super::{
     Kept, KeyAddress, KeyGroups, RowReader, RowWriter, StateBackend, StateError, row::matching,
 };
 use crate::types::{
-    CodecError, FlottType, Key, Reader, check_written, fingerprint, write_len, write_varint,
+    CodecError, FlottType, Key, Reader, check_written, fingerprint, structure, write_len,
+    write_varint,
 };
 use model::graph::StateDeclaration;
 use std::collections::BTreeMap;
@@ -152,6 +153,7 @@ fn read_versions<K: Key>(
     }
     let (written, declared) = (String::decode(input)?, fingerprint::<K>());
     if written != declared {
+        let declared = format!("{}, {declared}", structure::<K>());
         return Err(StateError::KeySchema { written, declared });
     }
     let places = matching(&read_fields(input)?, fields)?;
@@ -201,6 +203,7 @@ pub(super) fn read_fields(input: &mut Reader<'_>) -> Result<Vec<StateDeclaration
             name: String::decode(input)?,
             kind: String::decode(input)?,
             schemas: BTreeMap::decode(input)?,
+            types: BTreeMap::new(),
             ttl_ms: None,
             settings: None,
         });

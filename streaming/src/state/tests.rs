@@ -1,5 +1,5 @@
 use super::*;
-use crate::types::{CodecError, FlottType, key_hash};
+use crate::types::{CodecError, FlottType, fingerprint, key_hash};
 use derive::FlottType;
 use model::graph::StateDeclaration;
 use proptest::prelude::*;
@@ -312,6 +312,7 @@ struct Retyped {
 fn a_state_of_another_type_or_kind_is_refused_by_name() {
     let refused = through_a_snapshot::<_, Retyped>(everything()).err().unwrap().to_string();
     assert!(refused.starts_with("state 'value' was written as value (value "), "{refused}");
+    assert!(refused.contains("declares it as value (value u64, "), "{refused}");
     let groups = groups(0, 1, 128);
     let mut table = Table::<u64, Single<u64>>::new(groups.clone());
     let bytes = write_snapshot(&mut table, &groups, &fields()).unwrap();
@@ -323,6 +324,10 @@ fn a_state_of_another_type_or_kind_is_refused_by_name() {
     let mut other = Table::<String, Single<u64>>::new(groups.clone());
     let refused = read_snapshot(&bytes, &mut other, &groups, &fields());
     assert!(matches!(refused, Err(StateError::KeySchema { .. })));
+    let (text, written) = (refused.unwrap_err().to_string(), fingerprint::<u64>());
+    for part in [&written, &format!("string, {}", fingerprint::<String>())] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     let mut old = bytes;
     old[0] = 1;
     let refused = read_snapshot(&old, &mut table, &groups, &fields());

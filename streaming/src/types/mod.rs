@@ -28,6 +28,7 @@ pub use key_part::{Key, KeyPart};
 pub use line::FromLine;
 pub use line::ToLine;
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
+pub(crate) use schema::structure;
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;
 pub(crate) use written::check_written;

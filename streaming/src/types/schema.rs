@@ -101,6 +101,18 @@ impl Schema {
     }
 }
 
+/// The most characters of a type's structure in a message, which go into every checkpoint's metadata.
+const SHOWN_MAX: usize = 200;
+
+/// Returns the structure of a type for messages: the text of [`Schema::of`], cut to its first 200 characters.
+pub(crate) fn structure<T: FlottType>() -> String {
+    let whole = Schema::of::<T>();
+    match whole.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
+        None => whole,
+    }
+}
+
 /// Returns the fingerprint of a type's structure: the first 8 bytes of the SHA-256 of [`Schema::of`], as 16 lower-case hex digits.
 pub fn fingerprint<T: FlottType>() -> String {
     let digest = Sha256::digest(Schema::of::<T>().as_bytes());

@@ -101,6 +101,7 @@ async fn a_job_that_sets_no_maximum_parallelism_takes_that_of_its_savepoint_and_
         name: "count".to_owned(),
         kind: "value".to_owned(),
         schemas: [("key".to_owned(), "u64".to_owned())].into(),
+        types: BTreeMap::new(),
         ttl_ms: None,
         settings: None,
     };

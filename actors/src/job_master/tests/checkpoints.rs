@@ -7,7 +7,9 @@ use model::{
 };
 use platform::Platform;
 use storage::jobs::JobFact;
-use storage::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore, S3Settings};
+use storage::objects::{
+    Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore, S3Settings, StoreError,
+};
 use storage::savepoints::SavepointFolder;
 use storage::state_reader::StateReader;
 
@@ -257,6 +259,31 @@ async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerat
     assert_eq!(failure.cause.kind, "CheckpointFailed");
     assert!(failure.cause.message.contains("the disk is full"), "{failure:?}");
     assert_eq!(notified(&worker)[0], (1, false));
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_checkpoint_whose_metadata_is_not_stored_says_what_is_not_where_and_what_helps() {
+    let graph = graph(1, 1, false);
+    let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+    let log = log_in(Arc::new(store.clone()), &graph);
+    let options = [
+        ("execution.checkpointing.interval", "1 s"),
+        ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
+    ];
+    let (f, worker) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&worker) == [1]).await;
+    store.set_writes(Fault::Fail(StoreError::DiskFull { path: "/ha/job".to_owned() }));
+    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&worker) == [(1, false)]).await;
+    let failed = f.details().await.checkpoints.latest_failed.clone().expect("it has failed");
+    let why = failed.failure.expect("a reason");
+    for part in [
+        "the checkpoint's metadata is not stored beside the job's log",
+        "/ha/job",
+        "set execution.checkpointing.dir",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -87,6 +87,30 @@ async fn a_checkpoint_that_is_asked_for_is_the_jobs_own_and_is_answered_with_its
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_savepoint_whose_directory_vanishes_says_what_is_not_stored_where_and_what_helps() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (f, worker) = running(&[]).await;
+    let directory = tmp.path().join("savepoints");
+    let gateway = f.gateway.clone();
+    let ask = take(CheckpointKind::Savepoint, Some(directory.display().to_string()));
+    let taken = actix::spawn(async move { gateway.ask(ask).await });
+    until("triggered", || !worker.triggered.all().is_empty()).await;
+    std::fs::remove_dir_all(&directory).unwrap();
+    std::fs::write(&directory, "a file").unwrap();
+    acknowledge_all(&f, &worker, 1).await;
+    match taken.await.unwrap() {
+        Err(CallError::Refused(SavepointError::Failed(why))) => {
+            let place = format!("the savepoint is not stored in '{}/", directory.display());
+            for part in [place.as_str(), "name another directory", "take the savepoint again"] {
+                assert!(why.contains(part), "{part}: {why}");
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(f.status().await, JobStatus::Running);
+}
+
+#[tokio::test(flavor = "local")]
 async fn a_stop_is_answered_when_the_job_has_finished() {
     let tmp = tempfile::tempdir().unwrap();
     let directory = tmp.path().display().to_string();

@@ -51,6 +51,7 @@ pub(super) fn declare() -> Vec<StateDeclaration> {
         name: "results".to_owned(),
         kind: StateDeclaration::COLLECTED.to_owned(),
         schemas: [("value".to_owned(), "lines".to_owned())].into(),
+        types: Default::default(),
         ttl_ms: None,
         settings: None,
     }]
