@@ -367,7 +367,7 @@ pub(crate) enum Deployments {
 }
 
 /// A TaskExecutor as a JobMaster sees it.
-pub(crate) struct WorkerDouble {
+pub(crate) struct TaskManagerDouble {
     pub(crate) resource_id: ResourceId,
     pub(crate) instance_id: InstanceId,
     pub(crate) deployed: Calls<task_executor::DeployTasks>,
@@ -383,7 +383,7 @@ pub(crate) struct WorkerDouble {
     _registration: Registration,
 }
 
-impl WorkerDouble {
+impl TaskManagerDouble {
     /// Starts one and registers it at a JobMaster.
     pub(crate) async fn register(
         process: &TestProcess,
@@ -391,9 +391,9 @@ impl WorkerDouble {
         mode: Deployments,
         job_master: &Remote<JobMasterGateway>,
     ) -> Self {
-        let worker = Self::start(process, name, mode, job_master);
-        worker.job_master.ask(worker.introduction()).await.expect("registered");
-        worker
+        let task_manager = Self::start(process, name, mode, job_master);
+        task_manager.job_master.ask(task_manager.introduction()).await.expect("registered");
+        task_manager
     }
 
     pub(crate) fn start(

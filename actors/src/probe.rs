@@ -134,7 +134,7 @@ pub enum Fact {
         request: u64,
     },
     /// A ResourceManager has accepted the registration of a TaskExecutor.
-    WorkerRegistered {
+    TaskManagerRegistered {
         /// The ResourceManager's session.
         session: LeaderSession,
         /// Process of the TaskExecutor.
@@ -144,7 +144,7 @@ pub enum Fact {
     },
     /// A ResourceManager has removed a registered TaskExecutor, because it was lost, has left, was released, or has registered again.
     /// Not noted when the ResourceManager itself ends, nor when it releases all at the end of an application without an external system.
-    WorkerLost {
+    TaskManagerLost {
         /// The ResourceManager's session.
         session: LeaderSession,
         /// Process of the TaskExecutor.

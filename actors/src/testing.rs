@@ -240,8 +240,8 @@ impl TaskExecutorDouble {
 /// A ResourceManager that records what its own services tell it.
 #[derive(Debug)]
 pub(crate) struct ResourceManagerDouble {
-    pub(crate) needed: Calls<resource_manager::DeclareNeededWorkers>,
-    pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
+    pub(crate) needed: Calls<resource_manager::DeclareNeededTaskManagers>,
+    pub(crate) released: Calls<resource_manager::ReleaseIdleTaskManager>,
     pub(crate) shortages: Calls<resource_manager::ReportShortage>,
     pub(crate) yield_slots: Calls<resource_manager::AskToYield>,
     pub(crate) gateway: Remote<ResourceManagerGateway>,
@@ -257,8 +257,12 @@ impl ResourceManagerDouble {
             .on(move |facts, call: resource_manager::TakeFacts| {
                 for fact in facts.take(call) {
                     match fact {
-                        ResourceManagerFact::DeclareNeededWorkers(needed) => told.0.push(needed),
-                        ResourceManagerFact::ReleaseIdleWorker(released) => told.1.push(released),
+                        ResourceManagerFact::DeclareNeededTaskManagers(needed) => {
+                            told.0.push(needed)
+                        }
+                        ResourceManagerFact::ReleaseIdleTaskManager(released) => {
+                            told.1.push(released)
+                        }
                     }
                 }
                 Ok(facts.expected())

@@ -1,6 +1,6 @@
 //! Names, sessions and times for tests of the cores, and a way to pick the commands that a test compares.
 
-use crate::execution_graph::Worker;
+use crate::execution_graph::TaskManager;
 use model::{Epoch, InstanceId, LeaderSession, ResourceId};
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub(crate) fn tm_name(n: u32) -> ResourceId {
 }
 
 /// Makes a TaskExecutor as a JobMaster knows it.
-pub(crate) fn worker(n: u32, instance: u128) -> Worker {
-    Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
+pub(crate) fn task_manager(n: u32, instance: u128) -> TaskManager {
+    TaskManager { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
 }
 
 /// Takes the values out of all commands of one kind, in their order: `picked!(commands, Command::Deploy(d) => d)`.

@@ -34,7 +34,7 @@ gateway! {
 
 /// TaskExecutor → ResourceManager: registers a TaskExecutor; an earlier registration (incarnation) of its process is
 /// dropped. Its slots are used only after its [`SendSlotReport`]. The ResourceManager watches it by heartbeats from
-/// then on. Refused by a ResourceManager that requests its workers itself (YARN, Kubernetes) if it neither requested
+/// then on. Refused by a ResourceManager that requests its TaskManagers itself (YARN, Kubernetes) if it neither requested
 /// nor recovered this one; `retry` then tells whether registering again may help.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterTaskExecutor {
@@ -351,34 +351,34 @@ pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
     /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its
-    /// SlotManager, each with the message of its name: the workers that are missing, and an idle one that is to go.
+    /// SlotManager, each with the message of its name: the TaskManagers that are missing, and an idle one that is to go.
     pub enum ResourceManagerFact {
-        DeclareNeededWorkers,
-        ReleaseIdleWorker,
+        DeclareNeededTaskManagers,
+        ReleaseIdleTaskManager,
     }
 }
 
-/// SlotManager → its ResourceManager: declares how many workers (TaskManagers of an external resource system) are
+/// SlotManager → its ResourceManager: declares how many TaskManagers of an external resource system are
 /// missing beyond the known ones, spare ones (`slotmanager.redundant-taskmanager-num`) included and never more than
 /// `slotmanager.number-of-slots.max` allows: the whole number, not a difference to the last declaration, which it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclareNeededWorkers {
+pub struct DeclareNeededTaskManagers {
     /// Number of additions and removals of TaskManagers that the SlotManager had processed before this declaration. If
     /// the ResourceManager has reported more by then, it ignores the declaration, because the SlotManager will declare
     /// again.
     pub seen: u64,
-    /// Number of missing workers by their resources, beyond those that the SlotManager knows; empty: none is missing,
+    /// Number of missing TaskManagers by their resources, beyond those that the SlotManager knows; empty: none is missing,
     /// so pending requests are cancelled.
     pub missing: Vec<(WorkerResourceSpec, u32)>,
 }
 
-/// SlotManager → its ResourceManager: this worker (TaskManager) has been idle for
+/// SlotManager → its ResourceManager: this TaskManager has been idle for
 /// `resourcemanager.taskmanager-timeout`, while no job waits for slots or its node is blocked. The ResourceManager closes its
 /// registration, tells the process to end, and
 /// has the driver of the external resource system release it. Does nothing if the incarnation is not registered any
 /// more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReleaseIdleWorker {
+pub struct ReleaseIdleTaskManager {
     /// Incarnation of the idle TaskExecutor, as its registration at the ResourceManager was answered; if the TaskExecutor
     /// has registered again since, this one is unknown and nothing is released.
     pub instance_id: InstanceId,
@@ -386,9 +386,9 @@ pub struct ReleaseIdleWorker {
 
 /// SlotManager → its ResourceManager: a job's requirements can't be met. Without a resource system: all registered slots, those that other
 /// jobs hold included and those on blocked nodes not, would not suffice, 0.5 s after the shortage began (and after the start-up period);
-/// with one (YARN, Kubernetes): unmet for `slot.request.timeout`, or after 0.5 s if no worker can ever offer them. The ResourceManager adds
-/// the last error of the external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost); it
-/// ignores the message if that JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage
+/// with one (YARN, Kubernetes): unmet for `slot.request.timeout`, or after 0.5 s if no TaskManager can ever offer them. The ResourceManager
+/// adds the last error of the external resource system and tells the job's JobMaster (`NotifyNotEnoughResources`, a hint that may be lost);
+/// it ignores the message if that JobMaster is not registered any more, or another process sends it. Repeated every 5 s while the shortage
 /// lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportShortage {

@@ -34,7 +34,7 @@ facts! {
         ProcessRequirements,
         RemoveJob,
         BlockHosts,
-        RefuseWorkers,
+        RefuseTaskManagers,
     }
 }
 
@@ -133,7 +133,7 @@ pub struct BlockHosts {
 /// Kubernetes) can never provide; it replaces the last one. The JobMasters of jobs that wait for them are notified of the shortage 0.5 s
 /// after it began, or at once if that time has passed, instead of after `slot.request.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RefuseWorkers {
+pub struct RefuseTaskManagers {
     /// Resources of the TaskManagers that can never be provided, each with the reason; empty: all can.
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
@@ -150,11 +150,11 @@ pub struct SlotOverview {
     /// Sums of slots and TaskExecutors over all TaskExecutors.
     pub totals: ResourceOverview,
     /// For each TaskExecutor the number of its free slots, and its slots that are allocated or requested, with their jobs.
-    pub workers: Vec<WorkerSlots>,
+    pub task_managers: Vec<TaskManagerSlots>,
 }
 
 /// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for each slot that is
 /// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (the last
 /// request failed, or was refused for another reason than that the slot is occupied) are in neither until a report or a freed slot
 /// tells more.
-pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);
+pub type TaskManagerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

@@ -3,8 +3,8 @@ mod snapshots;
 use super::*;
 use crate::blob_server::Needed;
 use crate::job_testing::{
-    Deployments, ElectionDouble, HostsDouble, ManagerDouble, WorkerDouble, graph, job, program,
-    received, until,
+    Deployments, ElectionDouble, HostsDouble, ManagerDouble, TaskManagerDouble, graph, job,
+    program, received, until,
 };
 use crate::program_hosts::HostSide;
 use crate::services::LeaderRetrieval as _;
@@ -154,11 +154,11 @@ impl Fixture {
     async fn finish(&self, n: u128) {
         let job_master = self.job_master(n).await;
         let name = format!("tm-of-{n}");
-        let worker =
-            WorkerDouble::register(&self.process, &name, Deployments::Take, &job_master).await;
-        worker.offer(&[n]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        worker.finish_all().await;
+        let task_manager =
+            TaskManagerDouble::register(&self.process, &name, Deployments::Take, &job_master).await;
+        task_manager.offer(&[n]).await;
+        until("deployed", || task_manager.attempts().len() == 2).await;
+        task_manager.finish_all().await;
         let wait = RequestJobResult { job_id: job(n), wait_ms: 60_000 };
         assert_eq!(self.gateway().ask(wait).await.unwrap().status, JobStatus::Finished);
         settle().await;
@@ -604,11 +604,12 @@ async fn what_a_finished_job_collected_is_served_for_a_while() {
     let waits = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
     assert!(matches!(waits, CoordinationError::Unavailable(_)), "no slots yet: {waits}");
     let process = &f.process;
-    let worker = WorkerDouble::register(process, "tm", Deployments::Take, &job_master).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    let task_manager =
+        TaskManagerDouble::register(process, "tm", Deployments::Take, &job_master).await;
+    task_manager.offer(&[1]).await;
+    until("deployed", || task_manager.attempts().len() == 2).await;
     assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
-    worker.finish_all().await;
+    task_manager.finish_all().await;
     let wait = RequestJobResult { job_id: job(1), wait_ms: 60_000 };
     assert_eq!(f.gateway().ask(wait).await.unwrap().status, JobStatus::Finished);
     assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");

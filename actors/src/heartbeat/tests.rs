@@ -28,7 +28,7 @@ fn owner() -> (Recipient<HeartbeatReport>, Reports) {
 fn master() -> Party {
     Party::JobMaster { job_id: JobId(1), session: session(3) }
 }
-fn worker(process: &TestProcess) -> Party {
+fn task_manager(process: &TestProcess) -> Party {
     Party::TaskExecutor {
         resource_id: ResourceId::new("tm"),
         session: process.services.session,
@@ -42,7 +42,7 @@ fn job(allocation: u128) -> BeatPayload {
 fn target(process: &TestProcess) -> Target {
     let services = &process.services;
     Target {
-        party: worker(process),
+        party: task_manager(process),
         address: services.heartbeat_address(),
         session: services.session,
     }
@@ -53,19 +53,19 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
     let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
-    let ((to_master, mut at_master), (to_worker, mut at_worker)) = (owner(), owner());
+    let ((to_master, mut at_master), (to_task_manager, mut at_task_manager)) = (owner(), owner());
     let watch = heartbeat.watch(master(), target(&process), &marker, to_master);
     let node = process.services.rpc.node().clone();
-    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    let expect = heartbeat.expect(task_manager(&process), master(), node, &marker, to_task_manager);
     watch.publish(job(7));
     expect.publish(job(1));
     expect.publish(job(2));
     seconds(2).await;
-    let party = worker(&process);
+    let party = task_manager(&process);
     let report = HeartbeatReport::Payload { party: party.clone(), payload: job(2) };
     assert_eq!(at_master.try_recv(), Ok(report));
     let report = HeartbeatReport::Payload { party: master(), payload: job(7) };
-    assert_eq!(at_worker.try_recv(), Ok(report));
+    assert_eq!(at_task_manager.try_recv(), Ok(report));
     expect.publish(job(3));
     seconds(2).await;
     let report = HeartbeatReport::Payload { party, payload: job(3) };
@@ -75,7 +75,7 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
     assert_eq!(at_master.try_recv(), Ok(report), "but by and by");
     assert!(watch.silence() < Duration::from_secs(2));
     seconds(60).await;
-    while let Ok(report) = at_worker.try_recv() {
+    while let Ok(report) = at_task_manager.try_recv() {
         assert!(matches!(report, HeartbeatReport::Payload { .. }), "{report:?}");
     }
 }
@@ -87,26 +87,27 @@ async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again()
     let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
     let node = process.services.rpc.node().clone();
     let make_watch = |to| heartbeat.watch(master(), target(&process), &marker, to);
-    let make_expect = |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
-    let ((to_master, _at_master), (to_worker, _at_worker)) = (owner(), owner());
-    let (watch, expect) = (make_watch(to_master), make_expect(to_worker));
+    let make_expect =
+        |to| heartbeat.expect(task_manager(&process), master(), node.clone(), &marker, to);
+    let ((to_master, _at_master), (to_task_manager, _at_task_manager)) = (owner(), owner());
+    let (watch, expect) = (make_watch(to_master), make_expect(to_task_manager));
     watch.publish(job(7));
     expect.publish(job(1));
     seconds(3).await;
     // The pair is replaced within one turn, so that the other side does not notice.
-    let (to_worker, mut at_worker) = owner();
+    let (to_task_manager, mut at_task_manager) = owner();
     drop(expect);
-    let expect = make_expect(to_worker);
+    let expect = make_expect(to_task_manager);
     seconds(3).await;
     let report = HeartbeatReport::Payload { party: master(), payload: job(7) };
-    assert_eq!(at_worker.try_recv(), Ok(report));
+    assert_eq!(at_task_manager.try_recv(), Ok(report));
     expect.publish(job(1));
     seconds(3).await;
     let (to_master, mut at_master) = owner();
     drop(watch);
     let _watch = make_watch(to_master);
     seconds(3).await;
-    let report = HeartbeatReport::Payload { party: worker(&process), payload: job(1) };
+    let report = HeartbeatReport::Payload { party: task_manager(&process), payload: job(1) };
     assert_eq!(at_master.try_recv(), Ok(report));
 }
 
@@ -115,14 +116,14 @@ async fn a_peer_that_has_forgotten_the_pair_is_lost_at_once() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
     let (heartbeat, marker) = (&process.services.heartbeat, process.lively());
-    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let ((to_master, mut at_master), (to_task_manager, _at_task_manager)) = (owner(), owner());
     let _watch = heartbeat.watch(master(), target(&process), &marker, to_master);
     let node = process.services.rpc.node().clone();
-    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    let expect = heartbeat.expect(task_manager(&process), master(), node, &marker, to_task_manager);
     seconds(3).await;
     drop(expect);
     seconds(2).await;
-    let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
+    let lost = HeartbeatReport::Lost { party: task_manager(&process), cause: LossCause::Unknown };
     assert_eq!(at_master.try_recv(), Ok(lost));
     seconds(60).await;
     assert!(at_master.try_recv().is_err(), "once");
@@ -154,13 +155,14 @@ async fn a_stale_or_future_process_session_is_fenced_and_counts_as_silence() {
     let _service = process.heartbeats().await;
     let marker = process.lively();
     for other in [0, 2] {
-        let ((to_master, mut at_master), (to_worker, _at)) = (owner(), owner());
+        let ((to_master, mut at_master), (to_task_manager, _at)) = (owner(), owner());
         let fence = ProcessSession::from_session(session(other));
         let target = Target { session: fence, ..target(&process) };
         let heartbeat = &process.services.heartbeat;
         let _watch = heartbeat.watch(master(), target, &marker, to_master);
         let node = process.services.rpc.node().clone();
-        let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+        let _expect =
+            heartbeat.expect(task_manager(&process), master(), node, &marker, to_task_manager);
         seconds(6).await;
         assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Lost { .. })));
     }
@@ -171,17 +173,18 @@ async fn the_watched_side_is_told_of_silence_and_then_of_the_loss() {
     let process = TestProcess::start(&[]).await;
     let _service = process.heartbeats().await;
     let marker = process.lively();
-    let (to_worker, mut at_worker) = owner();
+    let (to_task_manager, mut at_task_manager) = owner();
     let node = NodeAddress::new("nowhere:1");
     let heartbeat = &process.services.heartbeat;
-    let _expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    let _expect =
+        heartbeat.expect(task_manager(&process), master(), node, &marker, to_task_manager);
     tokio::time::sleep(Duration::from_millis(2_900)).await;
-    assert!(at_worker.try_recv().is_err());
+    assert!(at_task_manager.try_recv().is_err());
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let told = at_worker.try_recv();
+    let told = at_task_manager.try_recv();
     assert!(matches!(told, Ok(HeartbeatReport::Silent { .. })), "{told:?}");
     seconds(2).await;
-    assert!(matches!(at_worker.try_recv(), Ok(HeartbeatReport::Lost { .. })));
+    assert!(matches!(at_task_manager.try_recv(), Ok(HeartbeatReport::Lost { .. })));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -190,10 +193,10 @@ async fn a_stuck_actor_is_lost_for_its_peer_and_ends_its_process() {
     let _service = process.heartbeats().await;
     let heartbeat = &process.services.heartbeat;
     let (well, stuck) = (process.lively(), process.services.turn_marker("task_executor"));
-    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let ((to_master, mut at_master), (to_task_manager, _at_task_manager)) = (owner(), owner());
     let _watch = heartbeat.watch(master(), target(&process), &well, to_master);
     let node = process.services.rpc.node().clone();
-    let _expect = heartbeat.expect(worker(&process), master(), node, &stuck, to_worker);
+    let _expect = heartbeat.expect(task_manager(&process), master(), node, &stuck, to_task_manager);
     seconds(9).await;
     assert!(at_master.try_recv().is_err());
     assert_eq!(process.services.fatal.first(), None);
@@ -240,10 +243,10 @@ async fn a_loss_reaches_an_owner_whose_mailbox_was_full() {
     let (sender, mut reports) = mpsc::unbounded_channel();
     let busy = Busy(sender).start();
     settle().await;
-    let (to_worker, _at_worker) = owner();
+    let (to_task_manager, _at_task_manager) = owner();
     let _watch = heartbeat.watch(master(), target(&process), &marker, busy.recipient());
     let node = process.services.rpc.node().clone();
-    let expect = heartbeat.expect(worker(&process), master(), node, &marker, to_worker);
+    let expect = heartbeat.expect(task_manager(&process), master(), node, &marker, to_task_manager);
     for allocation in 0..10 {
         expect.publish(job(allocation));
         seconds(1).await;
@@ -254,7 +257,7 @@ async fn a_loss_reaches_an_owner_whose_mailbox_was_full() {
     while let Ok(report) = reports.try_recv() {
         last = Some(report);
     }
-    let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
+    let lost = HeartbeatReport::Lost { party: task_manager(&process), cause: LossCause::Unknown };
     assert_eq!(last, Some(lost));
 }
 
@@ -264,10 +267,16 @@ async fn a_process_whose_connection_closes_and_is_refused_is_lost_within_a_secon
     let (jm, tm) =
         (TestProcess::start_at(&net, "jm").await, TestProcess::start_at(&net, "tm").await);
     let (_at_jm, at_tm) = (jm.heartbeats().await, tm.heartbeats().await);
-    let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+    let ((to_master, mut at_master), (to_task_manager, _at_task_manager)) = (owner(), owner());
     let _watch = jm.services.heartbeat.watch(master(), target(&tm), &jm.lively(), to_master);
     let node = jm.services.rpc.node().clone();
-    let expect = tm.services.heartbeat.expect(worker(&tm), master(), node, &tm.lively(), to_worker);
+    let expect = tm.services.heartbeat.expect(
+        task_manager(&tm),
+        master(),
+        node,
+        &tm.lively(),
+        to_task_manager,
+    );
     expect.publish(job(1));
     seconds(3).await;
     assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Payload { .. })));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, job, log_of, until,
+    Deployments, HostsDouble, ManagerDouble, TaskManagerDouble, graph, job, log_of, until,
 };
 use crate::leader_shell::tests::KillLeader;
 use crate::program_hosts::HostSide;
@@ -204,10 +204,11 @@ async fn the_end_of_the_job_is_handed_over_once_and_only_by_who_leads() {
     };
     f.runner.ask(forged).await.unwrap();
     assert!(f.started.end.try_recv().is_err());
-    let worker = WorkerDouble::register(&f.process, "tm1", Deployments::Take, &gateway).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
-    worker.finish_all().await;
+    let task_manager =
+        TaskManagerDouble::register(&f.process, "tm1", Deployments::Take, &gateway).await;
+    task_manager.offer(&[1]).await;
+    until("deployed", || task_manager.attempts().len() == 2).await;
+    task_manager.finish_all().await;
     let details = (&mut f.started.end).await.unwrap();
     assert_eq!(details.status, JobStatus::Finished);
     assert_eq!(details.graph.job_id, job(1));

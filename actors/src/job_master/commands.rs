@@ -51,15 +51,15 @@ impl JobMaster {
         match command {
             Command::Declare(_) => self.declare(ctx),
             Command::Deploy(deployment) => self.deploy(deployment, tables, ctx),
-            Command::CancelTasks { worker, attempts } => {
-                if let Some(link) = self.task_managers.get(&worker.resource_id) {
+            Command::CancelTasks { task_manager, attempts } => {
+                if let Some(link) = self.task_managers.get(&task_manager.resource_id) {
                     // A hint that may be lost: while a report lists the task as running, the core gives the command
                     // again.
                     link.gateway.tell(CancelTasks { job_id: self.job_id(), attempts });
                 }
             }
-            Command::FreeSlot { worker, allocation } => {
-                if let Some(link) = self.task_managers.get(&worker.resource_id) {
+            Command::FreeSlot { task_manager, allocation } => {
+                if let Some(link) = self.task_managers.get(&task_manager.resource_id) {
                     let cause = "the job does not hold this slot any more".to_owned();
                     // A hint that may be lost: while a report lists the slot, the core gives the command again.
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
@@ -71,16 +71,16 @@ impl JobMaster {
             Command::SnapshotCoordinators { checkpoint } => {
                 self.snapshot_coordinators(checkpoint, ctx);
             }
-            Command::TriggerCheckpoint { worker, attempts, barrier } => {
-                self.trigger_checkpoint(&worker.resource_id, attempts, barrier);
+            Command::TriggerCheckpoint { task_manager, attempts, barrier } => {
+                self.trigger_checkpoint(&task_manager.resource_id, attempts, barrier);
             }
             Command::PersistCheckpoint(metadata) => self.persist_checkpoint(metadata, ctx),
             Command::StoreSavepoint { number, metadata } => {
                 self.store_savepoint(number, metadata, ctx);
             }
             Command::SavepointEnded { number, outcome } => self.answer_savepoint(number, outcome),
-            Command::NotifyCheckpoint { worker, attempts, checkpoint, complete } => {
-                self.notify_checkpoint(&worker.resource_id, attempts, checkpoint, complete);
+            Command::NotifyCheckpoint { task_manager, attempts, checkpoint, complete } => {
+                self.notify_checkpoint(&task_manager.resource_id, attempts, checkpoint, complete);
             }
             Command::CoordinatorsCheckpointEnded { checkpoint, complete } => {
                 self.tell_coordinators(checkpoint, complete);
@@ -135,7 +135,7 @@ impl JobMaster {
     }
 
     fn deploy(&mut self, deployment: Deployment, tables: &mut TableCache, ctx: &mut Context<Self>) {
-        let resource = deployment.worker.resource_id.clone();
+        let resource = deployment.task_manager.resource_id.clone();
         let attempts: Vec<ExecutionAttemptId> =
             deployment.tasks.iter().map(|t| t.attempt).collect();
         let (job_id, job_master_id) = (self.job_id(), self.deps.session);

@@ -3,7 +3,7 @@
 use super::JobMaster;
 use crate::services::{HeartbeatReport, LossCause, PeerWatch, Target};
 use actix::{AsyncContext, Context, Handler};
-use control::execution_graph::Worker;
+use control::execution_graph::TaskManager;
 use control::slot_pool::Registration;
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::{RegisterTaskManager, RegistrationRefused, TaskManagerAccepted};
@@ -34,12 +34,12 @@ impl JobMaster {
             let reason = format!("job {} is {status} here", self.job_id());
             return Err(RegistrationRefused { reason, retry: !status.is_globally_terminal() });
         }
-        let worker = Worker {
+        let task_manager = TaskManager {
             resource_id: request.resource_id.clone(),
             instance_id: request.instance_id,
             host: request.host.clone(),
         };
-        let registration = self.core.register_worker(self.now(), worker);
+        let registration = self.core.register_task_manager(self.now(), task_manager);
         let same = registration == Registration::Known
             && self.link_of(&request.resource_id, request.instance_id).is_some_and(|link| {
                 *link.gateway.address() == request.address
@@ -120,7 +120,7 @@ impl JobMaster {
         } else {
             tracing::warn!(%job, task_manager = %resource, %cause, "TaskManager lost");
         }
-        self.core.worker_lost(self.now(), resource, instance, &cause);
+        self.core.task_manager_lost(self.now(), resource, instance, &cause);
         self.turn(ctx);
     }
 

@@ -3,7 +3,7 @@ mod savepoints;
 
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,
+    Deployments, HostsDouble, ManagerDouble, TaskManagerDouble, graph, log_of, program, until,
 };
 use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{TestProcess, seconds, session, settle};
@@ -79,16 +79,16 @@ impl Fixture {
         Self { process, running, gateway, hosts, manager, ended, log, _runner: registration }
     }
 
-    async fn worker(&self, name: &str, mode: Deployments) -> WorkerDouble {
-        WorkerDouble::register(&self.process, name, mode, &self.gateway).await
+    async fn task_manager(&self, name: &str, mode: Deployments) -> TaskManagerDouble {
+        TaskManagerDouble::register(&self.process, name, mode, &self.gateway).await
     }
 
     /// Returns a TaskExecutor in whose one slot the job's two tasks are deployed.
-    async fn deployed(&self, name: &str) -> WorkerDouble {
-        let worker = self.worker(name, Deployments::Take).await;
-        worker.offer(&[1]).await;
-        until("deployed", || worker.attempts().len() == 2).await;
-        worker
+    async fn deployed(&self, name: &str) -> TaskManagerDouble {
+        let task_manager = self.task_manager(name, Deployments::Take).await;
+        task_manager.offer(&[1]).await;
+        until("deployed", || task_manager.attempts().len() == 2).await;
+        task_manager
     }
 
     async fn status(&self) -> JobStatus {
@@ -118,21 +118,21 @@ async fn a_job_registers_declares_deploys_and_finishes() {
     let registered = &f.manager.registered.all()[0];
     assert_eq!(registered.address, *f.running.address());
     assert_eq!(f.manager.declared.all()[0].program, Some(program_key(&program())));
-    let worker = f.worker("tm1", Deployments::Take).await;
-    assert_eq!(worker.offer(&[1, 2, 3]).await, [AllocationId(1), AllocationId(2)]);
-    until("deployed", || worker.attempts().len() == 4).await;
-    let deployments = worker.deployed.all();
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
+    assert_eq!(task_manager.offer(&[1, 2, 3]).await, [AllocationId(1), AllocationId(2)]);
+    until("deployed", || task_manager.attempts().len() == 4).await;
+    let deployments = task_manager.deployed.all();
     assert_eq!(deployments.len(), 1, "one deployment per TaskExecutor");
     assert!(deployments[0].graph.is_some());
     assert_eq!(deployments[0].producers[0].subtasks, [(0, 0), (0, 0)]);
     assert_eq!(deployments[0].producers[0].addresses, [NodeAddress::new("tm1:7000")]);
-    worker.finish_all().await;
+    task_manager.finish_all().await;
     assert_eq!(f.ended_as().await, JobStatus::Finished);
     let details = &f.ended.all()[0].details;
     assert_eq!(details.vertices[0].subtasks[1].io.records_in, 3);
     assert_eq!(details.vertices[0].subtasks[1].host.as_deref(), Some("host-tm1"));
-    until("slots freed", || worker.freed.all().len() == 2).await;
-    until("disconnected", || worker.disconnected.all().len() == 1).await;
+    until("slots freed", || task_manager.freed.all().len() == 2).await;
+    until("disconnected", || task_manager.disconnected.all().len() == 1).await;
     until("left", || f.manager.left.all().len() == 1).await;
     assert!(f.manager.left.all()[0].finished);
 }
@@ -146,8 +146,8 @@ async fn stale_and_future_callers_are_fenced_and_change_nothing() {
             rpc.gateway(f.running.address(), JobMasterId(session(other)));
         let answer = gateway.ask(Cancel {}).await;
         assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
-        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &gateway);
-        assert!(gateway.ask(worker.introduction()).await.is_err());
+        let task_manager = TaskManagerDouble::start(&f.process, "tm1", Deployments::Take, &gateway);
+        assert!(gateway.ask(task_manager.introduction()).await.is_err());
     }
     assert_eq!(f.status().await, JobStatus::Running);
 }
@@ -155,10 +155,10 @@ async fn stale_and_future_callers_are_fenced_and_change_nothing() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn slots_of_an_unregistered_task_executor_are_refused() {
     let f = Fixture::start(graph(1, 2, false), &[]).await;
-    let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+    let task_manager = TaskManagerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
     let offer = OfferSlots {
-        resource_id: worker.resource_id.clone(),
-        instance_id: worker.instance_id,
+        resource_id: task_manager.resource_id.clone(),
+        instance_id: task_manager.instance_id,
         slots: vec![],
         data_address: NodeAddress::new("x:1"),
     };
@@ -169,18 +169,18 @@ async fn slots_of_an_unregistered_task_executor_are_refused() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
     let f = Fixture::start(graph(1, 1, true), &[]).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
     seconds(20).await;
     assert_eq!(f.hosts.script.launches.all().len(), 0, "no host while it waits for slots");
-    worker.offer(&[1]).await;
+    task_manager.offer(&[1]).await;
     until("coordinators started", || f.hosts.script.started.all().len() == 1).await;
     let start = &f.hosts.script.started.all()[0];
     assert_eq!(
         (&start.job_master, start.job_master_id),
         (f.running.address(), JobMasterId(session(FENCE)))
     );
-    until("deployed", || worker.attempts().len() == 2).await;
-    let attempt = worker.attempts()[0];
+    until("deployed", || task_manager.attempts().len() == 2).await;
+    let attempt = task_manager.attempts()[0];
     let ask = |attempt, operator| OperatorEvent {
         attempt,
         operator: OperatorId(operator),
@@ -194,7 +194,7 @@ async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
     assert_eq!(error, Some(CoordinationError::NoSuchOperator { operator: OperatorId(9) }));
     let request = CoordinationRequest { operator: OperatorId(2), request: b"0".to_vec() };
     assert_eq!(f.gateway.ask(request).await.unwrap().as_ref(), b"results from 0");
-    worker.finish_all().await;
+    task_manager.finish_all().await;
     assert_eq!(f.ended_as().await, JobStatus::Finished);
     assert!(f.hosts.script.ended.all()[0].finished);
 }
@@ -205,14 +205,14 @@ async fn slots_go_back_while_there_is_no_room_for_the_coordinators_host() {
     let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
     f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
     until("registered", || !f.manager.declared.all().is_empty()).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("given back", || worker.freed.all().len() == 1).await;
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
+    task_manager.offer(&[1]).await;
+    until("given back", || task_manager.freed.all().len() == 1).await;
     assert_eq!(f.manager.declared_slots().last(), Some(&0));
     f.hosts.script.set(&f.hosts.script.fail_launch, None);
     until("declared again", || f.manager.declared_slots().last() == Some(&1)).await;
-    worker.offer(&[2]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
+    task_manager.offer(&[2]).await;
+    until("deployed", || task_manager.attempts().len() == 2).await;
     assert_eq!(f.details().await.restarts, 0);
 }
 
@@ -221,31 +221,31 @@ async fn a_publication_that_fails_is_a_failover() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
     let failure = CoordinationError::Failed("the disk of /out is full".into());
     f.hosts.script.set(&f.hosts.script.fail_publish, Some(failure));
-    let worker = f.deployed("tm1").await;
-    worker.finish_all().await;
-    until("deployed again", || worker.attempts().len() == 4).await;
+    let task_manager = f.deployed("tm1").await;
+    task_manager.finish_all().await;
+    until("deployed again", || task_manager.attempts().len() == 4).await;
     assert_eq!(f.hosts.script.started.all().len(), 2);
     assert!(f.details().await.failures[0].cause.message.contains("/out is full"));
-    assert!(worker.deployed.all()[1].graph.is_none(), "its host has the graph");
-    worker.finish_all().await;
+    assert!(task_manager.deployed.all()[1].graph.is_none(), "its host has the graph");
+    task_manager.finish_all().await;
     assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let worker = f.deployed("tm1").await;
-    let first = worker.attempts();
+    let task_manager = f.deployed("tm1").await;
+    let first = task_manager.attempts();
     f.hosts.script.kill_all("killed by SIGKILL");
-    until("cancelled", || worker.cancelled.all().len() == 1).await;
+    until("cancelled", || task_manager.cancelled.all().len() == 1).await;
     assert_eq!(f.status().await, JobStatus::Restarting);
-    worker.report(&first, ExecutionState::Canceled).await;
-    until("deployed again", || worker.attempts().len() == 4).await;
+    task_manager.report(&first, ExecutionState::Canceled).await;
+    until("deployed again", || task_manager.attempts().len() == 4).await;
     assert_eq!(f.hosts.script.launches.all().len(), 2);
     let details = f.details().await;
     assert_eq!(details.failures[0].cause.kind, "CoordinatorHostLost");
     assert!(details.failures[0].cause.message.contains("SIGKILL"));
-    worker.report(&worker.attempts()[2..], ExecutionState::Finished).await;
+    task_manager.report(&task_manager.attempts()[2..], ExecutionState::Finished).await;
     assert_eq!(f.ended_as().await, JobStatus::Finished);
 }
 
@@ -253,11 +253,11 @@ async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stack_overflow_at_the_start_of_coordinators_is_told_by_its_signal() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let worker = f.deployed("tm1").await;
+    let task_manager = f.deployed("tm1").await;
     f.hosts.script.set(&f.hosts.script.lose_launch, true);
     f.hosts.script.kill_all("killed by SIGTERM");
-    until("cancelled", || worker.cancelled.all().len() == 1).await;
-    worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+    until("cancelled", || task_manager.cancelled.all().len() == 1).await;
+    task_manager.report(&task_manager.attempts(), ExecutionState::Canceled).await;
     until("launched again", || f.hosts.script.launches.all().len() == 2).await;
     // The connection is lost before the end of the process is known.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -276,7 +276,7 @@ async fn a_stack_overflow_at_the_start_of_coordinators_is_told_by_its_signal() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_coordinator_that_reports_its_failure_is_a_failover() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
-    let _worker = f.deployed("tm1").await;
+    let _task_manager = f.deployed("tm1").await;
     let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
     let failed = |round| CoordinatorFailed { round, cause: cause.clone() };
     f.gateway.ask(failed(0)).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
     let f = Fixture::start(graph(1, 1, true), PATIENT).await;
     let differs = BuildError::Differs("node 3 'map' has another type".into());
     f.hosts.script.set(&f.hosts.script.fail_start, Some(differs));
-    f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
+    f.task_manager("tm1", Deployments::Take).await.offer(&[1]).await;
     assert_eq!(f.ended_as().await, JobStatus::Failed);
     let cause = f.ended.all()[0].details.cause.clone().unwrap();
     assert!(cause.message.contains("node 3 'map'"), "{cause}");
@@ -300,8 +300,8 @@ async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
     let f = Fixture::start(graph(1, 2, false), PATIENT).await;
-    let first = f.worker("tm1", Deployments::Take).await;
-    let second = f.worker("tm2", Deployments::Take).await;
+    let first = f.task_manager("tm1", Deployments::Take).await;
+    let second = f.task_manager("tm2", Deployments::Take).await;
     first.offer(&[1]).await;
     second.offer(&[2]).await;
     until("deployed", || second.attempts().len() == 2).await;
@@ -314,7 +314,7 @@ async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
     f.gateway.ask(gone).await.unwrap();
     until("cancelled", || first.cancelled.all().len() == 1).await;
     first.report(&first.attempts(), ExecutionState::Canceled).await;
-    let third = f.worker("tm3", Deployments::Take).await;
+    let third = f.task_manager("tm3", Deployments::Take).await;
     assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
     until("deployed again", || third.attempts().len() == 2).await;
     assert_eq!(f.manager.declared_slots().last(), Some(&2));
@@ -326,18 +326,18 @@ async fn heartbeats_tell_that_a_task_executor_is_gone() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
     let _heartbeats = f.process.heartbeats().await;
     // Its process answers beats, but does not know this connection.
-    let worker = f.deployed("tm1").await;
+    let task_manager = f.deployed("tm1").await;
     seconds(30).await;
     let details = f.details().await;
     assert_eq!(details.failures.len(), 1);
     assert_eq!(details.failures[0].cause.kind, "TaskManagerLost");
-    assert_eq!(details.failures[0].resource_id, Some(worker.resource_id.clone()));
+    assert_eq!(details.failures[0].resource_id, Some(task_manager.resource_id.clone()));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_black_hole_holds_nothing_up_but_itself() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let hole = f.worker("tm1", Deployments::Never).await;
+    let hole = f.task_manager("tm1", Deployments::Never).await;
     hole.offer(&[1]).await;
     until("deployed", || hole.attempts().len() == 2).await;
     assert_eq!(f.status().await, JobStatus::Running, "it answers meanwhile");
@@ -349,26 +349,26 @@ async fn a_black_hole_holds_nothing_up_but_itself() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_refused_deployment_fails_over() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let worker = f.worker("tm1", Deployments::Refuse).await;
-    worker.offer(&[1]).await;
-    until("tried again", || worker.deployed.all().len() >= 2).await;
-    assert!(worker.deployed.all()[1].graph.is_some(), "nobody knows whether its host has it");
+    let task_manager = f.task_manager("tm1", Deployments::Refuse).await;
+    task_manager.offer(&[1]).await;
+    until("tried again", || task_manager.deployed.all().len() >= 2).await;
+    assert!(task_manager.deployed.all()[1].graph.is_some(), "nobody knows whether its host has it");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_slot_without_a_host_fails_over() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let worker = f.deployed("tm1").await;
+    let task_manager = f.deployed("tm1").await;
     let fail = FailSlot {
-        resource_id: worker.resource_id.clone(),
+        resource_id: task_manager.resource_id.clone(),
         allocation_id: AllocationId(1),
         accepted: true,
         cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
     };
     f.gateway.ask(fail).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Restarting);
-    assert_eq!(worker.offer(&[2]).await, [AllocationId(2)]);
-    until("deployed again", || worker.attempts().len() == 4).await;
+    assert_eq!(task_manager.offer(&[2]).await, [AllocationId(2)]);
+    until("deployed again", || task_manager.attempts().len() == 4).await;
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -391,18 +391,18 @@ async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
 async fn a_job_that_yields_frees_its_slots_and_waits_on() {
     let f = Fixture::start(graph(1, 3, false), &[]).await;
     until("registered", || !f.manager.declared.all().is_empty()).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1, 2]).await;
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
+    task_manager.offer(&[1, 2]).await;
     let profile = model::ResourceProfile::unknown();
     let two = YieldSlots { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
     f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
     f.gateway.ask(two.clone()).await.unwrap();
-    assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
+    assert_eq!(task_manager.freed.all().len(), 0, "not its ResourceManager");
     f.gateway.with_session(session(60)).ask(two).await.unwrap();
-    until("slots freed", || worker.freed.all().len() == 2).await;
+    until("slots freed", || task_manager.freed.all().len() == 2).await;
     assert_eq!(f.status().await, JobStatus::Running);
-    assert_eq!(worker.offer(&[3, 4, 5]).await.len(), 3);
-    until("deployed", || worker.attempts().len() == 6).await;
+    assert_eq!(task_manager.offer(&[3, 4, 5]).await.len(), 3);
+    until("deployed", || task_manager.attempts().len() == 6).await;
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -434,11 +434,11 @@ async fn a_resource_manager_that_ends_the_connection_is_registered_at_again() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_cancelled_job_ends_when_its_tasks_have() {
     let f = Fixture::start(graph(1, 1, true), &[]).await;
-    let worker = f.deployed("tm1").await;
+    let task_manager = f.deployed("tm1").await;
     f.gateway.ask(Cancel {}).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Cancelling);
-    until("told", || worker.cancelled.all().len() == 1).await;
-    worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+    until("told", || task_manager.cancelled.all().len() == 1).await;
+    task_manager.report(&task_manager.attempts(), ExecutionState::Canceled).await;
     assert_eq!(f.ended_as().await, JobStatus::Canceled);
     until("abandoned", || !f.hosts.script.ended.all().is_empty()).await;
     assert!(!f.hosts.script.ended.all()[0].finished);
@@ -447,13 +447,13 @@ async fn a_cancelled_job_ends_when_its_tasks_have() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_stopped_job_master_suspends_the_job_and_tells_everybody() {
     let f = Fixture::start(graph(1, 1, false), &[]).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
+    task_manager.offer(&[1]).await;
     until("declared", || !f.manager.declared.all().is_empty()).await;
     let Fixture { running, ended, manager, gateway, .. } = f;
     running.stop().await;
-    until("told", || worker.disconnected.all().len() == 1).await;
-    assert_eq!(worker.freed.all().len(), 0, "slots are kept for the next one");
+    until("told", || task_manager.disconnected.all().len() == 1).await;
+    assert_eq!(task_manager.freed.all().len(), 0, "slots are kept for the next one");
     until("left", || manager.left.all().len() == 1).await;
     assert!(!manager.left.all()[0].finished);
     assert_eq!(ended.all().len(), 0);
@@ -464,28 +464,28 @@ async fn a_stopped_job_master_suspends_the_job_and_tells_everybody() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_with_slots_and_tasks_of_an_earlier_job_master_starts_clean() {
     let f = Fixture::start(graph(1, 1, false), &[]).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
     let old = model::ExecutionAttemptId {
         graph: 1,
         vertex: model::JobVertexId(1),
         subtask: 0,
         attempt: 0,
     };
-    assert_eq!(worker.report(&[old], ExecutionState::Running).await, [old]);
-    assert_eq!(worker.report(&[old], ExecutionState::Canceled).await, []);
-    assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
-    until("deployed", || worker.attempts().len() == 2).await;
+    assert_eq!(task_manager.report(&[old], ExecutionState::Running).await, [old]);
+    assert_eq!(task_manager.report(&[old], ExecutionState::Canceled).await, []);
+    assert_eq!(task_manager.offer(&[1]).await, [AllocationId(1)]);
+    until("deployed", || task_manager.attempts().len() == 2).await;
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_task_executor_may_register_again_and_a_new_incarnation_has_lost_its_tasks() {
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
-    let mut worker = f.deployed("tm1").await;
-    f.gateway.ask(worker.introduction()).await.unwrap();
-    assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
+    let mut task_manager = f.deployed("tm1").await;
+    f.gateway.ask(task_manager.introduction()).await.unwrap();
+    assert_eq!(task_manager.offer(&[1]).await, [AllocationId(1)]);
     assert_eq!(f.status().await, JobStatus::Running);
-    worker.instance_id = InstanceId(2);
-    f.gateway.ask(worker.introduction()).await.unwrap();
+    task_manager.instance_id = InstanceId(2);
+    f.gateway.ask(task_manager.introduction()).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Restarting);
 }
 
@@ -494,8 +494,8 @@ async fn an_ended_job_takes_no_task_executor() {
     let f = Fixture::start(graph(1, 1, false), &[]).await;
     f.gateway.ask(Cancel {}).await.unwrap();
     assert_eq!(f.ended_as().await, JobStatus::Canceled);
-    let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
-    let refused = f.gateway.ask(worker.introduction()).await.unwrap_err().refused().unwrap();
+    let task_manager = TaskManagerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+    let refused = f.gateway.ask(task_manager.introduction()).await.unwrap_err().refused().unwrap();
     assert!(!refused.retry, "{refused}");
 }
 
@@ -516,7 +516,7 @@ async fn a_job_whose_program_is_gone_fails_with_the_reason_and_does_not_restart(
     let graph = graph(1, 1, true);
     let log = log_of(&graph);
     let f = Fixture::start_on(process, manager, graph, missing, log).await;
-    f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
+    f.task_manager("tm1", Deployments::Take).await.offer(&[1]).await;
     assert_eq!(f.ended_as().await, JobStatus::Failed);
     let details = f.details().await;
     assert_eq!(details.restarts, 0);

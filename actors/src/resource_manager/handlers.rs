@@ -1,6 +1,6 @@
 //! Handles the calls of TaskExecutors, JobMasters and REST to the ResourceManager.
 
-use super::{ResourceManagerActor, WorkerConnection};
+use super::{ResourceManagerActor, TaskManagerConnection};
 use crate::probe::Fact;
 use crate::services::Target;
 use actix::prelude::*;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The number of free slots of each TaskExecutor, and its allocated slots with their jobs.
-type SlotsByWorker = BTreeMap<InstanceId, (u32, Vec<(JobId, ResourceProfile)>)>;
+type SlotsByTaskManager = BTreeMap<InstanceId, (u32, Vec<(JobId, ResourceProfile)>)>;
 pub(super) type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
 
 pub(super) fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
@@ -47,12 +47,12 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
         for command in commands {
             if let Command::CloseTaskExecutor { instance_id, .. } = &command {
                 // The TaskExecutor knows that it has registered again: no message is needed.
-                self.workers.remove(instance_id);
+                self.task_managers.remove(instance_id);
             }
             self.obey(vec![command]);
         }
         tracing::info!(resource_id = %info.resource_id, %instance_id, host = info.host, "TaskExecutor registered");
-        self.connect_worker(instance_id, info, ctx);
+        self.connect_task_manager(instance_id, info, ctx);
         let services = &self.deps.services;
         Ok(TaskExecutorAccepted {
             instance_id,
@@ -65,7 +65,7 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
 }
 
 impl ResourceManagerActor {
-    fn connect_worker(
+    fn connect_task_manager(
         &mut self,
         instance_id: InstanceId,
         info: RegisterTaskExecutor,
@@ -83,8 +83,8 @@ impl ResourceManagerActor {
         let watch = services.heartbeat.watch(self.me(), target, &self.marker, report_to);
         let session = self.fence.session();
         let gateway = services.rpc.gateway(&info.address, info.session).with_session(session);
-        self.workers.insert(instance_id, WorkerConnection { info, gateway, watch });
-        self.note(Fact::WorkerRegistered { session, resource_id, instance_id });
+        self.task_managers.insert(instance_id, TaskManagerConnection { info, gateway, watch });
+        self.note(Fact::TaskManagerRegistered { session, resource_id, instance_id });
     }
 }
 
@@ -94,7 +94,8 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<SendSlotReport>, _: &mut Context<Self>) -> Self::Result {
         let SendSlotReport { resource_id, instance_id, report } = ask.body;
         let first = self.core.reported(&resource_id, instance_id);
-        let (Some(first), Some(worker)) = (first, self.workers.get(&instance_id)) else {
+        let (Some(first), Some(task_manager)) = (first, self.task_managers.get(&instance_id))
+        else {
             return refused(
                 format!("TaskExecutor {resource_id} is not registered as {instance_id}"),
                 true,
@@ -104,10 +105,10 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
             self.to_slot_manager.deliver(ReportSlots { instance_id, report });
             return Ok(());
         }
-        let info = &worker.info;
-        // For a requested worker, the requested spec counts: the worker's own computation may round
+        let info = &task_manager.info;
+        // For a requested TaskManager, the requested spec counts: the TaskManager's own computation may round
         // differently.
-        let spec = self.core.get(&resource_id).map(|worker| worker.spec.clone());
+        let spec = self.core.get(&resource_id).map(|task_manager| task_manager.spec.clone());
         self.to_slot_manager.deliver(AddTaskExecutor {
             resource_id: resource_id.clone(),
             instance_id,
@@ -139,7 +140,7 @@ impl Handler<Ask<DisconnectTaskExecutor>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<DisconnectTaskExecutor>, _: &mut Context<Self>) -> Self::Result {
         let DisconnectTaskExecutor { instance_id, cause, .. } = ask.body;
         // The TaskExecutor itself leaves: no message is needed.
-        self.workers.remove(&instance_id);
+        self.task_managers.remove(&instance_id);
         let commands = self.core.disconnect(instance_id, cause.to_string());
         self.obey(commands);
         Ok(())
@@ -189,13 +190,14 @@ impl Handler<Ask<RequestTaskManagers>> for ResourceManagerActor {
         let slot_manager = self.slot_manager.clone();
         let asked = async move { slot_manager.ask(RequestSlotOverview {}).await };
         Box::pin(asked.into_actor(self).map(|slots, actor, _| {
-            let slots = slots.map_or_else(|_| Vec::new(), |SlotOverview { workers, .. }| workers);
-            let mut slots: SlotsByWorker =
+            let slots = slots
+                .map_or_else(|_| Vec::new(), |SlotOverview { task_managers, .. }| task_managers);
+            let mut slots: SlotsByTaskManager =
                 slots.into_iter().map(|(id, free, allocated)| (id, (free, allocated))).collect();
             let all = actor.core.registered();
             Ok(all
-                .filter_map(|(resource_id, worker)| {
-                    actor.summary(resource_id, worker.instance_id, &mut slots)
+                .filter_map(|(resource_id, task_manager)| {
+                    actor.summary(resource_id, task_manager.instance_id, &mut slots)
                 })
                 .collect())
         }))
@@ -207,23 +209,23 @@ impl ResourceManagerActor {
         &self,
         resource_id: &ResourceId,
         instance_id: InstanceId,
-        slots: &mut SlotsByWorker,
+        slots: &mut SlotsByTaskManager,
     ) -> Option<TaskManagerSummary> {
-        let worker = self.workers.get(&instance_id)?;
+        let task_manager = self.task_managers.get(&instance_id)?;
         let (free_slots, allocated) = slots.remove(&instance_id).unwrap_or_default();
         Some(TaskManagerSummary {
             resource_id: resource_id.clone(),
-            address: worker.info.address.clone(),
-            session: worker.info.session,
-            host: worker.info.host.clone(),
-            pid: worker.info.pid,
-            spec: worker.info.spec.clone(),
-            process_memory: worker.info.process_memory,
-            facts: worker.info.facts.clone(),
+            address: task_manager.info.address.clone(),
+            session: task_manager.info.session,
+            host: task_manager.info.host.clone(),
+            pid: task_manager.info.pid,
+            spec: task_manager.info.spec.clone(),
+            process_memory: task_manager.info.process_memory,
+            facts: task_manager.info.facts.clone(),
             free_slots,
             allocated,
-            last_heartbeat_age_ms: millis(worker.watch.silence()),
-            blocked: self.core.blocked().contains_key(&worker.info.host),
+            last_heartbeat_age_ms: millis(task_manager.watch.silence()),
+            blocked: self.core.blocked().contains_key(&task_manager.info.host),
         })
     }
 }

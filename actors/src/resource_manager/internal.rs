@@ -5,8 +5,8 @@ use super::ResourceManagerActor;
 use actix::{Context, Handler};
 use gateways::job_master::{NotifyNotEnoughResources, YieldSlots};
 use gateways::resource_manager::{
-    AskToYield, DeclareNeededWorkers, ReleaseIdleWorker, ReportShortage, ResourceManagerFact,
-    TakeFacts,
+    AskToYield, DeclareNeededTaskManagers, ReleaseIdleTaskManager, ReportShortage,
+    ResourceManagerFact, TakeFacts,
 };
 use gateways::{Answer, Ask, Call, Principal};
 
@@ -25,11 +25,13 @@ impl Handler<Ask<TakeFacts>> for ResourceManagerActor {
         if is_own(&ask) {
             for fact in self.facts.take(ask.body) {
                 let commands = match fact {
-                    ResourceManagerFact::DeclareNeededWorkers(DeclareNeededWorkers {
+                    ResourceManagerFact::DeclareNeededTaskManagers(DeclareNeededTaskManagers {
                         seen,
                         missing,
                     }) => self.core.need(self.now(), seen, missing.into_iter().collect()),
-                    ResourceManagerFact::ReleaseIdleWorker(ReleaseIdleWorker { instance_id }) => {
+                    ResourceManagerFact::ReleaseIdleTaskManager(ReleaseIdleTaskManager {
+                        instance_id,
+                    }) => {
                         self.core.release(instance_id, "it has been idle for too long".to_owned())
                     }
                 };

@@ -1,7 +1,7 @@
 //! The ResourceManager: TaskExecutors and JobMasters register here, and jobs declare their requirements.
 //!
-//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in order,
-//! stamped with the incarnation. `control::resource_manager` decides. It must never deploy a task or know what a job
+//! It owns the registrations of TaskExecutors and the requests for new workers; everything about a TaskExecutor reaches the SlotManager
+//! through it, in order, stamped with the incarnation. `control::resource_manager` decides. It must never deploy a task or know what a job
 //! does.
 
 mod active;
@@ -30,8 +30,8 @@ use gateways::job_master::{self, JobMasterGateway};
 use gateways::leader_election::Component;
 use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
 use gateways::slot_manager::{
-    BlockHosts, ProcessRequirements, RefuseWorkers, RemoveJob, RemoveTaskExecutor, ReportSlots,
-    SlotManagerFact, SlotManagerGateway,
+    BlockHosts, ProcessRequirements, RefuseTaskManagers, RemoveJob, RemoveTaskExecutor,
+    ReportSlots, SlotManagerFact, SlotManagerGateway,
 };
 use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
 use gateways::{Courier, EndpointAddress, Inbox, Remote};
@@ -49,17 +49,17 @@ pub const ENDPOINT: &str = "resource_manager";
 
 /// Interval at which pauses and blocks are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum time for telling a worker that it is released.
+/// Maximum time for telling a TaskManager that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The way in which the cluster gets its workers (TaskManagers): they register by themselves, or the ResourceManager requests
+/// The way in which the cluster gets its TaskManagers: they register by themselves, or the ResourceManager requests
 /// them from an external system.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// TaskManagers are started from outside, by scripts or by hand; any that registers is accepted, and none is
     /// requested.
     Standalone,
-    /// Workers are requested from an external resource system through a driver, and released when they are idle.
+    /// TaskManagers are requested as workers from an external resource system through a driver, and released when they are idle.
     Active {
         /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
@@ -68,13 +68,13 @@ pub enum Mode {
     },
 }
 
-/// The dependencies of a process's ResourceManagers: services, the source of workers, and the BlobServer to tell TaskManagers of.
+/// The dependencies of a process's ResourceManagers: services, the source of TaskManagers, and the BlobServer to tell them of.
 /// Each leadership of the process starts a new ResourceManager with them.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// Services of the process: platform, RPC, options, heartbeats, leader retrieval, metrics and others.
     pub services: ProcessServices,
-    /// Source of the workers: registered from outside, or requested from an external system through a driver.
+    /// Source of the TaskManagers: registered from outside, or requested from an external system through a driver.
     pub mode: Mode,
     /// Address of the BlobServer's endpoint, which TaskManagers learn at their registration and fetch programs from.
     pub blob_server: EndpointAddress,
@@ -84,7 +84,7 @@ pub struct ResourceManagerDeps {
 
 /// A registered TaskExecutor.
 #[derive(Debug)]
-struct WorkerConnection {
+struct TaskManagerConnection {
     info: RegisterTaskExecutor,
     gateway: Remote<TaskExecutorGateway>,
     watch: PeerWatch,
@@ -101,14 +101,14 @@ struct JobConnection {
 }
 
 /// The actor of a ResourceManager in one leadership: registers TaskExecutors and JobMasters, requests and releases
-/// workers, and runs the SlotManager, which distributes the slots.
+/// TaskManagers, and runs the SlotManager, which distributes the slots.
 #[derive(Debug)]
 pub struct ResourceManagerActor {
     core: ResourceManager,
     fence: ResourceManagerId,
     deps: ResourceManagerDeps,
     marker: TurnMarker,
-    workers: BTreeMap<InstanceId, WorkerConnection>,
+    task_managers: BTreeMap<InstanceId, TaskManagerConnection>,
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
     to_slot_manager: Courier<SlotManagerFact>,
@@ -150,7 +150,7 @@ async fn lead(
         core: ResourceManager::new(core_settings(&deps)),
         fence,
         marker: services.turn_marker(ENDPOINT),
-        workers: BTreeMap::new(),
+        task_managers: BTreeMap::new(),
         jobs: BTreeMap::new(),
         slot_manager,
         watched: BTreeMap::new(),
@@ -193,7 +193,7 @@ fn slot_settings(deps: &ResourceManagerDeps) -> SlotSettings {
             Supply::Passive { start_up_until }
         }
         Mode::Active { worker, .. } => Supply::Active {
-            worker: worker.clone(),
+            task_manager: worker.clone(),
             request_timeout: options.get(&conf::resourcemanager::SLOT_REQUEST_TIMEOUT),
             idle_timeout: options.get(&conf::resourcemanager::TASKMANAGER_TIMEOUT),
             slots_max: options.get(&conf::resourcemanager::SLOTS_MAX),
@@ -236,8 +236,8 @@ impl Actor for ResourceManagerActor {
 
     fn stopped(&mut self, _: &mut Context<Self>) {
         // Peers then look for the next ResourceManager at once.
-        for worker in self.workers.values() {
-            worker.gateway.tell(DisconnectResourceManager {
+        for task_manager in self.task_managers.values() {
+            task_manager.gateway.tell(DisconnectResourceManager {
                 resource_manager_id: self.fence,
                 cause: "it leads no more".to_owned(),
                 terminate: false,
@@ -288,15 +288,15 @@ impl ResourceManagerActor {
                     resource_id,
                 } => {
                     tracing::info!(%resource_id, %instance_id, cause, "TaskExecutor disconnected");
-                    self.note(Fact::WorkerLost { session, resource_id, instance_id });
-                    self.close_worker(instance_id, reported, cause, terminate);
+                    self.note(Fact::TaskManagerLost { session, resource_id, instance_id });
+                    self.close_task_manager(instance_id, reported, cause, terminate);
                 }
                 Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
                 Command::NeverMet(specs) => {
                     for (spec, cause) in &specs {
                         tracing::error!(?spec, cause, "workers of this spec can never start");
                     }
-                    self.to_slot_manager.deliver(RefuseWorkers { specs });
+                    self.to_slot_manager.deliver(RefuseTaskManagers { specs });
                 }
                 Command::CloseJob { job_id, reason } => self.close_job(job_id, &reason),
                 Command::RemoveJob { job_id, reason } => self.remove_job(job_id, reason),
@@ -309,7 +309,7 @@ impl ResourceManagerActor {
         }
     }
 
-    fn close_worker(
+    fn close_task_manager(
         &mut self,
         instance_id: InstanceId,
         reported: bool,
@@ -319,9 +319,9 @@ impl ResourceManagerActor {
         if reported {
             self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
         }
-        if let Some(worker) = self.workers.remove(&instance_id) {
+        if let Some(task_manager) = self.task_managers.remove(&instance_id) {
             let resource_manager_id = self.fence;
-            worker.gateway.tell(DisconnectResourceManager {
+            task_manager.gateway.tell(DisconnectResourceManager {
                 resource_manager_id,
                 cause,
                 terminate,
@@ -329,11 +329,11 @@ impl ResourceManagerActor {
         }
     }
 
-    /// Releases all workers. The future resolves when each has answered, or is too slow: this
-    /// process ends then, and a worker that was not reached would look for the next one.
+    /// Releases all TaskManagers. The future resolves when each has answered, or is too slow: this
+    /// process ends then, and a TaskManager that was not reached would look for the next one.
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
-        for (instance_id, worker) in std::mem::take(&mut self.workers) {
+        for (instance_id, task_manager) in std::mem::take(&mut self.task_managers) {
             self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
             let goodbye = DisconnectResourceManager {
                 resource_manager_id: self.fence,
@@ -341,7 +341,7 @@ impl ResourceManagerActor {
                 terminate: true,
             };
             goodbyes.push(async move {
-                if let Err(error) = worker.gateway.ask_within(goodbye, RELEASED_WITHIN).await {
+                if let Err(error) = task_manager.gateway.ask_within(goodbye, RELEASED_WITHIN).await {
                     tracing::warn!(%instance_id, %error, "a TaskExecutor may not have heard that it is released");
                 }
             });
@@ -387,7 +387,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 party: Party::TaskExecutor { resource_id, instance_id, .. },
                 payload: BeatPayload::Slots(report),
             } => {
-                // The SlotManager does not know a worker before the worker's first own report.
+                // The SlotManager does not know a TaskExecutor before the TaskExecutor's first own report.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
                     self.to_slot_manager.deliver(ReportSlots { instance_id, report });

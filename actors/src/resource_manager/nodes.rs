@@ -28,15 +28,15 @@ impl Handler<Ask<BlockNode>> for ResourceManagerActor {
         let now = self.now();
         let (blocked, commands) = self.core.block(now, &host, period, cause).map_err(full)?;
         self.obey(commands);
-        Ok(blocked_node(now, &host, &blocked, &self.workers_by_host()))
+        Ok(blocked_node(now, &host, &blocked, &self.task_managers_by_host()))
     }
 }
 
 impl ResourceManagerActor {
-    fn workers_by_host(&self) -> BTreeMap<&str, u32> {
+    fn task_managers_by_host(&self) -> BTreeMap<&str, u32> {
         let mut counts = BTreeMap::new();
-        for (_, worker) in self.core.registered() {
-            *counts.entry(worker.host.as_str()).or_default() += 1;
+        for (_, task_manager) in self.core.registered() {
+            *counts.entry(task_manager.host.as_str()).or_default() += 1;
         }
         counts
     }
@@ -46,13 +46,13 @@ fn blocked_node(
     now: Duration,
     host: &str,
     blocked: &Blocked,
-    workers: &BTreeMap<&str, u32>,
+    task_managers: &BTreeMap<&str, u32>,
 ) -> BlockedNode {
     BlockedNode {
         host: host.to_owned(),
         remaining_ms: millis(blocked.until.saturating_sub(now)),
         cause: blocked.cause.clone(),
-        task_managers: workers.get(host).copied().unwrap_or(0),
+        task_managers: task_managers.get(host).copied().unwrap_or(0),
     }
 }
 
@@ -75,8 +75,8 @@ impl Handler<Ask<RequestBlockedNodes>> for ResourceManagerActor {
     type Result = Answer<RequestBlockedNodes>;
 
     fn handle(&mut self, _: Ask<RequestBlockedNodes>, _: &mut Context<Self>) -> Self::Result {
-        let (now, workers) = (self.now(), self.workers_by_host());
+        let (now, task_managers) = (self.now(), self.task_managers_by_host());
         let all = self.core.blocked().iter();
-        Ok(all.map(|(host, blocked)| blocked_node(now, host, blocked, &workers)).collect())
+        Ok(all.map(|(host, blocked)| blocked_node(now, host, blocked, &task_managers)).collect())
     }
 }

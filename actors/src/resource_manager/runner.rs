@@ -14,7 +14,7 @@ use platform::LaneEnded;
 use std::sync::Arc;
 
 /// The handle of a process's leader shell of the ResourceManager: the actor that stands for election and runs a
-/// ResourceManager while this process leads. Stopping it stops both, and leaves the workers running; dropping it does the same without
+/// ResourceManager while this process leads. Stopping it stops both, and leaves the TaskManagers running; dropping it does the same without
 /// waiting.
 pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 

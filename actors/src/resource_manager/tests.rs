@@ -186,18 +186,18 @@ impl World {
 
     async fn register(
         &self,
-        worker: &TaskExecutorDouble,
+        task_manager: &TaskExecutorDouble,
         slots: u32,
     ) -> Result<TaskExecutorAccepted, CallError<RegistrationRefused>> {
-        let accepted = self.rm.ask(worker.introduction(&self.process, slots)).await?;
-        self.answer_beats(worker.party(&self.process, accepted.instance_id));
+        let accepted = self.rm.ask(task_manager.introduction(&self.process, slots)).await?;
+        self.answer_beats(task_manager.party(&self.process, accepted.instance_id));
         Ok(accepted)
     }
 
     /// Registers and reports; answers the incarnation.
-    async fn join(&self, worker: &TaskExecutorDouble, slots: u32) -> InstanceId {
-        let instance_id = self.register(worker, slots).await.expect("accepted").instance_id;
-        let resource_id = worker.resource_id.clone();
+    async fn join(&self, task_manager: &TaskExecutorDouble, slots: u32) -> InstanceId {
+        let instance_id = self.register(task_manager, slots).await.expect("accepted").instance_id;
+        let resource_id = task_manager.resource_id.clone();
         let report = slot_report(&resource_id, slots);
         let sent = SendSlotReport { resource_id, instance_id, report };
         self.rm.ask(sent).await.expect("known");
@@ -205,7 +205,7 @@ impl World {
         instance_id
     }
 
-    fn worker(&self, name: &str) -> TaskExecutorDouble {
+    fn task_manager(&self, name: &str) -> TaskExecutorDouble {
         TaskExecutorDouble::start(&self.process, name, Slots::Give)
     }
 
@@ -262,15 +262,15 @@ impl World {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_declared_slot_is_requested_from_a_registered_task_executor() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    let accepted = world.register(&worker, 2).await.expect("accepted");
+    let task_manager = world.task_manager("tm-1");
+    let accepted = world.register(&task_manager, 2).await.expect("accepted");
     assert_eq!(accepted.blob_server.endpoint, "blob_server");
-    let instance = world.join(&worker, 2).await;
+    let instance = world.join(&task_manager, 2).await;
     assert_ne!(instance, accepted.instance_id, "a new incarnation with each registration");
-    assert_eq!(worker.disconnects.all().len(), 0, "it knows that it registered again");
+    assert_eq!(task_manager.disconnects.all().len(), 0, "it knows that it registered again");
     let _master = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
-    let request = worker.requests.take().remove(0);
+    let request = task_manager.requests.take().remove(0);
     assert_eq!((request.job_id, request.job_master_id), (JOB, master(7)));
     let summaries = world.rm.ask(RequestTaskManagers {}).await.expect("answered");
     let one = &summaries[0];
@@ -282,12 +282,12 @@ async fn a_declared_slot_is_requested_from_a_registered_task_executor() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn stale_and_future_tokens_change_nothing() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
+    let task_manager = world.task_manager("tm-1");
     for other in [3, 5] {
         let fence = ResourceManagerId(session(other));
         let rpc = &world.process.services.rpc;
         let gateway = rpc.gateway::<ResourceManagerGateway>(world.rm.address(), fence);
-        let refused = gateway.ask(worker.introduction(&world.process, 2)).await;
+        let refused = gateway.ask(task_manager.introduction(&world.process, 2)).await;
         assert!(matches!(refused, Err(CallError::Fabric(FabricError::Fenced { .. }))));
     }
     assert_eq!(world.rm.ask(RequestTaskManagers {}).await.map(|all| all.len()), Ok(0));
@@ -296,10 +296,10 @@ async fn stale_and_future_tokens_change_nothing() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn what_another_incarnation_says_is_not_heard() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    let old = world.join(&worker, 1).await;
-    let new = world.join(&worker, 1).await;
-    let resource_id = worker.resource_id.clone();
+    let task_manager = world.task_manager("tm-1");
+    let old = world.join(&task_manager, 1).await;
+    let new = world.join(&task_manager, 1).await;
+    let resource_id = task_manager.resource_id.clone();
     for instance_id in [old, InstanceId(99)] {
         let report = slot_report(&resource_id, 9);
         let sent = SendSlotReport { resource_id: resource_id.clone(), instance_id, report };
@@ -325,8 +325,8 @@ async fn what_another_incarnation_says_is_not_heard() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn only_the_job_master_that_leads_registers_and_declares() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 4).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 4).await;
     let refused = |answer: Result<_, CallError<RegistrationRefused>>| {
         let refused: RegistrationRefused = answer.expect_err("refused").refused().expect("typed");
         assert!(refused.retry, "{refused}");
@@ -341,9 +341,9 @@ async fn only_the_job_master_that_leads_registers_and_declares() {
     let second = world.job(master(8)).await;
     assert_eq!(first.disconnects.all().len() + second.disconnects.all().len(), 0);
     refused(world.require(master(7), 3).await);
-    assert_eq!(worker.requests.all().len(), 0);
+    assert_eq!(task_manager.requests.all().len(), 0);
     world.require(master(8), 1).await.expect("taken");
-    assert_eq!(worker.requests.all().len(), 1);
+    assert_eq!(task_manager.requests.all().len(), 1);
     let refusals = world.process.facts.all();
     let stale = |fact: &&Fact| matches!(fact, Fact::StaleCallerRefused { .. });
     assert_eq!(refusals.iter().filter(stale).count(), 5);
@@ -353,8 +353,8 @@ async fn only_the_job_master_that_leads_registers_and_declares() {
 async fn within_the_start_up_period_a_job_waits_after_it_the_shortage_is_reported() {
     let options = [("resourcemanager.standalone.start-up-time", "30 s")];
     let world = world(false, &options).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 4).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 4).await;
     let job = world.job(master(7)).await;
     world.require(master(7), 8).await.expect("taken");
     seconds(28).await;
@@ -368,16 +368,16 @@ async fn within_the_start_up_period_a_job_waits_after_it_the_shortage_is_reporte
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn the_workers_of_an_ended_application_have_heard_of_it_before_it_is_deregistered() {
+async fn the_task_managers_of_an_ended_application_have_heard_of_it_before_it_is_deregistered() {
     let world = world(false, &[]).await;
-    let (one, two) = (world.worker("tm-1"), world.worker("tm-2"));
+    let (one, two) = (world.task_manager("tm-1"), world.task_manager("tm-2"));
     world.join(&one, 1).await;
     world.join(&two, 1).await;
     let status = ApplicationStatus::Succeeded;
     let diagnostics = Some("all is done".to_owned());
     world.rm.ask(DeregisterApplication { status, diagnostics }).await.expect("done");
-    for worker in [one, two] {
-        let heard = worker.disconnects.take();
+    for task_manager in [one, two] {
+        let heard = task_manager.disconnects.take();
         let words = heard.iter().map(|d| (d.terminate, d.cause.as_str())).collect::<Vec<_>>();
         assert_eq!(words, [(true, "all is done")]);
     }
@@ -398,7 +398,7 @@ async fn a_job_master_is_asked_to_yield_and_one_that_leads_no_more_is_not() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_task_executor_is_told_and_its_slots_come_from_another() {
     let world = world(false, &[]).await;
-    let (one, two) = (world.worker("tm-1"), world.worker("tm-2"));
+    let (one, two) = (world.task_manager("tm-1"), world.task_manager("tm-2"));
     let lost = world.join(&one, 1).await;
     let _job = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
@@ -414,40 +414,39 @@ async fn a_lost_task_executor_is_told_and_its_slots_come_from_another() {
     let told = one.disconnects.all();
     assert_eq!(told.len(), 1);
     assert!(!told[0].terminate && told[0].resource_manager_id == fence(), "{mine:?}");
-    let lost_fact =
-        |fact: &Fact| matches!(fact, Fact::WorkerLost { instance_id, .. } if *instance_id == lost);
+    let lost_fact = |fact: &Fact| matches!(fact, Fact::TaskManagerLost { instance_id, .. } if *instance_id == lost);
     assert!(world.process.facts.all().iter().any(lost_fact));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn reports_in_heartbeats_reconcile() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 1).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 1).await;
     let _job = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
-    assert_eq!(worker.requests.all().len(), 1);
-    let report = BeatPayload::Slots(slot_report(&worker.resource_id, 1));
+    assert_eq!(task_manager.requests.all().len(), 1);
+    let report = BeatPayload::Slots(slot_report(&task_manager.resource_id, 1));
     world.alive.lock().expect("lock")[0].publish(report);
     seconds(12).await;
-    assert!(worker.requests.all().len() > 1, "the TaskExecutor has lost it");
+    assert!(task_manager.requests.all().len() > 1, "the TaskExecutor has lost it");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_job_master_keeps_no_requirement_and_a_finished_job_is_forgotten() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
+    let task_manager = world.task_manager("tm-1");
     let job = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
     seconds(3).await;
     world.alive.lock().expect("lock").clear();
     seconds(2).await;
     assert_eq!(job.disconnects.all().len(), 1);
-    world.join(&worker, 1).await;
-    assert_eq!(worker.requests.all().len(), 0);
+    world.join(&task_manager, 1).await;
+    assert_eq!(task_manager.requests.all().len(), 0);
     let _again = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
-    assert_eq!(worker.requests.all().len(), 1);
+    assert_eq!(task_manager.requests.all().len(), 1);
     let (job_id, finished) = (JOB, true);
     let stale = DisconnectJobMaster { job_id, job_master_id: master(6), finished };
     world.rm.ask(stale).await.expect("ignored");
@@ -460,25 +459,25 @@ async fn a_lost_job_master_keeps_no_requirement_and_a_finished_job_is_forgotten(
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_nobody_leads_is_removed_and_its_slots_freed() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 1).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 1).await;
     let job = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
-    let given = worker.requests.all()[0].allocation_id;
+    let given = task_manager.requests.all()[0].allocation_id;
     world.process.leaders.set(Component::JobMaster(JOB), None);
     seconds(290).await;
-    assert_eq!(worker.freed.all().len(), 0);
+    assert_eq!(task_manager.freed.all().len(), 0);
     assert_eq!(job.disconnects.all().len(), 1, "it leads no more");
     seconds(15).await;
-    let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
+    let freed: Vec<_> = task_manager.freed.all().iter().map(|freed| freed.allocation_id).collect();
     assert_eq!(freed, [given]);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_blocked_node_gets_nothing_for_its_time() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 1).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 1).await;
     let block = BlockNode { host: "host-tm-1".into(), for_ms: 20_000, cause: "disk".into() };
     world.rm.ask(block).await.expect("blocked");
     let _job = world.job(master(7)).await;
@@ -486,9 +485,9 @@ async fn a_blocked_node_gets_nothing_for_its_time() {
     let sums = world.overview().await;
     assert_eq!((sums.blocked_task_managers, sums.blocked_free_slots), (1, 1));
     assert!(world.rm.ask(RequestTaskManagers {}).await.expect("answered")[0].blocked);
-    assert_eq!(worker.requests.all().len(), 0);
+    assert_eq!(task_manager.requests.all().len(), 0);
     seconds(21).await;
-    assert_eq!(worker.requests.all().len(), 1);
+    assert_eq!(task_manager.requests.all().len(), 1);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -501,7 +500,7 @@ async fn workers_are_requested_and_their_task_executors_serve_the_job() {
     assert_eq!(request.spec, worker_spec(2));
     assert!(request.memory.total() > model::MemorySize::from_mib(100));
     world.driver.started(1, "tm-1").await;
-    let (one, old) = (world.worker("tm-1"), world.worker("old"));
+    let (one, old) = (world.task_manager("tm-1"), world.task_manager("old"));
     world.join(&one, 2).await;
     world.join(&old, 2).await;
     assert_eq!(one.requests.all().len() + old.requests.all().len(), 3);
@@ -512,7 +511,7 @@ async fn workers_are_requested_and_their_task_executors_serve_the_job() {
 async fn who_was_not_asked_for_is_refused_and_who_comes_late_or_twice_is_released() {
     let world = world(true, &[]).await;
     let refuse = async |name: &str| {
-        let answer = world.register(&world.worker(name), 2).await;
+        let answer = world.register(&world.task_manager(name), 2).await;
         answer.expect_err("refused").refused().expect("typed")
     };
     assert!(refuse("stranger").await.retry, "an earlier JobManager may have started it");
@@ -572,19 +571,19 @@ async fn failed_starts_back_off_and_the_job_fails_with_the_last_error() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn a_worker_that_vanishes_is_replaced_and_an_idle_one_is_released() {
+async fn a_task_manager_that_vanishes_is_replaced_and_an_idle_one_is_released() {
     let world = world(true, &[]).await;
     let _job = world.job(master(7)).await;
     world.require(master(7), 4).await.expect("taken");
     world.driver.started(1, "tm-1").await;
-    let (one, old) = (world.worker("tm-1"), world.worker("old"));
+    let (one, old) = (world.task_manager("tm-1"), world.task_manager("old"));
     world.join(&one, 2).await;
     world.join(&old, 2).await;
     let cause = "exit code 137".to_owned();
     world.driver.say(DriverEvent::Lost { resource_id: one.resource_id.clone(), cause }).await;
     assert_eq!(world.driver.requests(), [1, 2]);
     world.driver.started(2, "tm-2").await;
-    let two = world.worker("tm-2");
+    let two = world.task_manager("tm-2");
     let instance_id = world.join(&two, 2).await;
     assert_eq!(two.requests.all().len(), 2);
     world.require(master(7), 2).await.expect("taken");
@@ -718,11 +717,11 @@ async fn a_resource_manager_that_cannot_start_ends_the_process() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn peers_are_told_when_a_resource_manager_ends() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 1).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 1).await;
     let job = world.job(master(7)).await;
     world._running.stop().await;
     settle().await;
-    assert_eq!(worker.disconnects.all().len(), 1);
+    assert_eq!(task_manager.disconnects.all().len(), 1);
     assert_eq!(job.disconnects.all()[0].resource_manager, fence());
 }

@@ -11,11 +11,11 @@ use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, TurnMarker, stops_at_once};
 use crate::turns::{take_step, takes_steps};
 use actix::{Actor, AsyncContext, Context, Handler};
-use control::slot_manager::workers::NewWorker;
+use control::slot_manager::task_managers::NewTaskManager;
 use control::slot_manager::{Command, Refusal, Settings, Shortage, SlotManager, SlotRequest};
 use gateways::resource_manager::{
-    AskToYield, DeclareNeededWorkers, ReleaseIdleWorker, ReportShortage, ResourceManagerFact,
-    ResourceManagerGateway, ResourceOverview,
+    AskToYield, DeclareNeededTaskManagers, ReleaseIdleTaskManager, ReportShortage,
+    ResourceManagerFact, ResourceManagerGateway, ResourceOverview,
 };
 use gateways::slot_manager::{
     AddTaskExecutor, FreeSlot, ProcessRequirements, RequestSlotOverview, SlotManagerFact,
@@ -45,10 +45,10 @@ pub struct SlotManagerDeps {
     /// Session of the ResourceManager that starts the SlotManager; the SlotManager's endpoint is fenced by the same
     /// session.
     pub resource_manager_id: ResourceManagerId,
-    /// Gateway of the SlotManager's ResourceManager, to which it reports the workers that are missing or idle and the
+    /// Gateway of the SlotManager's ResourceManager, to which it reports the TaskManagers that are missing or idle and the
     /// jobs that cannot get their slots.
     pub resource_manager: Remote<ResourceManagerGateway>,
-    /// Settings of the matching of slots: supply of workers, time-outs, and whether slots are spread over TaskManagers.
+    /// Settings of the matching of slots: supply of TaskManagers, time-outs, and whether slots are spread over them.
     pub settings: Settings,
     /// Time after a match of slots within which further changes wait, to be matched together (`slotmanager.requirement-check.delay`).
     /// The regular check every 250 ms does not wait for it.
@@ -68,13 +68,13 @@ pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
 }
 
 #[derive(Debug)]
-struct WorkerInfo {
+struct TaskManagerInfo {
     resource_id: ResourceId,
     gateway: Remote<TaskExecutorGateway>,
 }
 
 /// The actor of a SlotManager in one leadership of its ResourceManager: matches the slots that jobs need with those of
-/// the registered TaskExecutors, requests them there, and tells the ResourceManager which workers are missing or idle.
+/// the registered TaskExecutors, requests them there, and tells the ResourceManager which TaskManagers are missing or idle.
 #[derive(Debug)]
 pub struct SlotManagerActor {
     core: SlotManager,
@@ -89,7 +89,7 @@ pub struct SlotManagerActor {
     jobs: BTreeMap<JobId, ProcessRequirements>,
     /// The trace in which each job's requirements were declared, and in which its slots are requested.
     traces: BTreeMap<JobId, TraceContext>,
-    workers: BTreeMap<InstanceId, WorkerInfo>,
+    task_managers: BTreeMap<InstanceId, TaskManagerInfo>,
     check_delay: Duration,
     checked_at: Option<Duration>,
     check_scheduled: bool,
@@ -99,7 +99,7 @@ pub struct SlotManagerActor {
 
 #[derive(Debug)]
 struct Gauges {
-    workers: Gauge,
+    task_managers: Gauge,
     slots: Gauge,
     free: Gauge,
 }
@@ -118,7 +118,7 @@ impl SlotManagerActor {
     fn new(deps: SlotManagerDeps) -> Self {
         let scope = deps.services.metrics.scope("jobmanager");
         let gauges = Gauges {
-            workers: scope.gauge("numRegisteredTaskManagers"),
+            task_managers: scope.gauge("numRegisteredTaskManagers"),
             slots: scope.gauge("taskSlotsTotal"),
             free: scope.gauge("taskSlotsAvailable"),
         };
@@ -134,7 +134,7 @@ impl SlotManagerActor {
             resource_manager: deps.resource_manager,
             jobs: BTreeMap::new(),
             traces: BTreeMap::new(),
-            workers: BTreeMap::new(),
+            task_managers: BTreeMap::new(),
             check_delay: deps.check_delay,
             checked_at: None,
             check_scheduled: false,
@@ -171,7 +171,7 @@ impl SlotManagerActor {
         let commands = self.core.check(now);
         self.obey_all(commands, ctx);
         let sums = self.core.overview();
-        self.gauges.workers.set(f64::from(sums.workers));
+        self.gauges.task_managers.set(f64::from(sums.task_managers));
         self.gauges.slots.set(f64::from(sums.slots));
         self.gauges.free.set(f64::from(sums.free_slots));
     }
@@ -186,10 +186,10 @@ impl SlotManagerActor {
         match command {
             Command::RequestSlot(request) => self.request_slot(request, ctx),
             Command::FreeSlot { instance_id, allocation_id } => {
-                if let Some(worker) = self.workers.get(&instance_id) {
+                if let Some(task_manager) = self.task_managers.get(&instance_id) {
                     let cause = "its job has ended, or nobody has led it for too long".to_owned();
                     // A hint that may be lost: while the slot is reported as held, the core gives the command again.
-                    worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
+                    task_manager.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
                 }
             }
             Command::ReportShortage(shortage) => self.report_shortage(shortage),
@@ -199,12 +199,12 @@ impl SlotManagerActor {
                 // A hint that may be lost: a job that keeps others waiting is asked again.
                 self.resource_manager.tell(AskToYield { job_id, job_master_id, slots });
             }
-            Command::NeedWorkers { seen, missing } => {
+            Command::NeedTaskManagers { seen, missing } => {
                 let missing = missing.into_iter().collect();
-                self.to_resource_manager.deliver(DeclareNeededWorkers { seen, missing });
+                self.to_resource_manager.deliver(DeclareNeededTaskManagers { seen, missing });
             }
-            Command::ReleaseWorker { instance_id } => {
-                self.to_resource_manager.deliver(ReleaseIdleWorker { instance_id });
+            Command::ReleaseTaskManager { instance_id } => {
+                self.to_resource_manager.deliver(ReleaseIdleTaskManager { instance_id });
             }
         }
     }
@@ -219,14 +219,15 @@ impl SlotManagerActor {
     }
 
     fn request_slot(&mut self, request: SlotRequest, ctx: &mut Context<Self>) {
-        let (Some(worker), Some(job)) =
-            (self.workers.get(&request.instance_id), self.jobs.get(&request.job_id))
+        let (Some(task_manager), Some(job)) =
+            (self.task_managers.get(&request.instance_id), self.jobs.get(&request.job_id))
         else {
             // Forgotten in the same turn; the next check knows it too.
             self.core.slot_refused(self.now(), &request, Refusal::NotKnown);
             return;
         };
-        let slot_id = SlotId { resource_id: worker.resource_id.clone(), index: request.index };
+        let slot_id =
+            SlotId { resource_id: task_manager.resource_id.clone(), index: request.index };
         let call = RequestSlot {
             slot_id: slot_id.clone(),
             job_id: request.job_id,
@@ -245,7 +246,7 @@ impl SlotManagerActor {
             allocation_id: request.allocation_id,
         });
         let trace = self.traces.get(&request.job_id).copied().unwrap_or_default();
-        let (gateway, addr) = (worker.gateway.with_trace(trace), ctx.address());
+        let (gateway, addr) = (task_manager.gateway.with_trace(trace), ctx.address());
         let probe = Arc::clone(&self.services.probe);
         // A task each: an actor polls all of its own futures at each turn.
         actix::spawn(async move {
@@ -313,10 +314,10 @@ impl Handler<Ask<TakeFacts>> for SlotManagerActor {
 impl SlotManagerActor {
     fn learn(&mut self, now: Duration, fact: SlotManagerFact, ctx: &mut Context<Self>) {
         match fact {
-            SlotManagerFact::AddTaskExecutor(add) => self.add_worker(now, add),
+            SlotManagerFact::AddTaskExecutor(add) => self.add_task_manager(now, add),
             SlotManagerFact::RemoveTaskExecutor(removed) => {
-                self.workers.remove(&removed.instance_id);
-                self.core.remove_worker(removed.instance_id);
+                self.task_managers.remove(&removed.instance_id);
+                self.core.remove_task_manager(removed.instance_id);
             }
             SlotManagerFact::ReportSlots(of) => {
                 let commands = self.core.report(now, of.instance_id, of.report);
@@ -335,18 +336,20 @@ impl SlotManagerActor {
                 self.obey_all(commands, ctx);
             }
             SlotManagerFact::BlockHosts(blocked) => self.core.block_hosts(blocked.hosts),
-            SlotManagerFact::RefuseWorkers(refused) => self.core.refuse_workers(refused.specs),
+            SlotManagerFact::RefuseTaskManagers(refused) => {
+                self.core.refuse_task_managers(refused.specs);
+            }
         }
     }
 
-    fn add_worker(&mut self, now: Duration, add: AddTaskExecutor) {
+    fn add_task_manager(&mut self, now: Duration, add: AddTaskExecutor) {
         let gateway = self.services.rpc.gateway(&add.address, add.session);
         let gateway = gateway.with_session(self.resource_manager_id.session());
-        let info = WorkerInfo { resource_id: add.resource_id.clone(), gateway };
-        self.workers.insert(add.instance_id, info);
-        self.core.add_worker(
+        let info = TaskManagerInfo { resource_id: add.resource_id.clone(), gateway };
+        self.task_managers.insert(add.instance_id, info);
+        self.core.add_task_manager(
             now,
-            NewWorker {
+            NewTaskManager {
                 instance_id: add.instance_id,
                 resource_id: add.resource_id,
                 host: add.host,
@@ -373,24 +376,24 @@ impl Handler<Ask<RequestSlotOverview>> for SlotManagerActor {
 
     fn handle(&mut self, _: Ask<RequestSlotOverview>, _: &mut Context<Self>) -> Self::Result {
         let sums = self.core.overview();
-        let mut workers = Vec::new();
-        for (instance, worker) in self.core.workers().iter() {
-            let free = u32::try_from(worker.free().count()).unwrap_or(u32::MAX);
-            let slots = worker.slots.values();
+        let mut task_managers = Vec::new();
+        for (instance, task_manager) in self.core.task_managers().iter() {
+            let free = u32::try_from(task_manager.free().count()).unwrap_or(u32::MAX);
+            let slots = task_manager.slots.values();
             let allocated = slots
                 .filter_map(|slot| Some((slot.state.holder()?.job_id, slot.profile.clone())))
                 .collect();
-            workers.push((*instance, free, allocated));
+            task_managers.push((*instance, free, allocated));
         }
         Ok(SlotOverview {
             totals: ResourceOverview {
-                task_managers: sums.workers,
+                task_managers: sums.task_managers,
                 slots: sums.slots,
                 free_slots: sums.free_slots,
-                blocked_task_managers: sums.blocked_workers,
+                blocked_task_managers: sums.blocked_task_managers,
                 blocked_free_slots: sums.blocked_free_slots,
             },
-            workers,
+            task_managers,
         })
     }
 }

@@ -27,7 +27,7 @@ pub struct TaskIndex(pub u32);
 /// A TaskExecutor as it registered at the JobMaster; after a restart or another registration at a ResourceManager it counts as
 /// another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worker {
+pub struct TaskManager {
     /// Resource id of the TaskExecutor's process, which stays the same when it registers again.
     pub resource_id: ResourceId,
     /// Id of the TaskExecutor's registration, which differs with each one at a ResourceManager.
@@ -40,7 +40,7 @@ pub struct Worker {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The TaskExecutor that runs the attempt.
-    pub worker: Arc<Worker>,
+    pub task_manager: Arc<TaskManager>,
     /// Allocation of the slot that the attempt runs in: the id under which the job holds the slot.
     pub allocation: AllocationId,
     /// The address (`host:port`) at which the attempt's program host exchanges records.
@@ -400,13 +400,13 @@ impl ExecutionGraph {
 
     fn subtask(&self, index: TaskIndex) -> Option<SubtaskDetails> {
         let task = self.task(index)?;
-        let worker = task.placement.as_ref().map(|p| &p.worker);
+        let task_manager = task.placement.as_ref().map(|p| &p.task_manager);
         Some(SubtaskDetails {
             attempt: self.attempt_id(index)?,
             state: task.state,
             timestamps: task.timestamps(),
-            resource_id: worker.map(|w| w.resource_id.clone()),
-            host: worker.map(|w| w.host.clone()),
+            resource_id: task_manager.map(|known| known.resource_id.clone()),
+            host: task_manager.map(|known| known.host.clone()),
             io: task.io,
             metrics: task.metrics.clone(),
             cause: task.cause.as_deref().cloned(),

@@ -3,21 +3,18 @@
 
 use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
 use crate::checkpoints::{self, CheckpointStep, Parts, Scope};
-use crate::execution_graph::{TaskIndex, Worker};
+use crate::execution_graph::TaskIndex;
 use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
 use model::{
     CheckpointBarrier, CheckpointKind, CheckpointMetadata, CheckpointReport, ExecutionAttemptId,
-    ExecutionState, FailureCause, JobStatus, OperatorId, ResourceId, StateHandle, SubtaskSnapshot,
+    ExecutionState, FailureCause, JobStatus, OperatorId, StateHandle, SubtaskSnapshot,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The kind of failure of a job whose checkpoints fail too often.
 const CHECKPOINT_FAILED: &str = "CheckpointFailed";
-
-/// Attempts of one TaskExecutor.
-type OfWorker = (Arc<Worker>, Vec<ExecutionAttemptId>);
 
 impl JobCore {
     /// Returns true if the tasks of this job, at the end of their data, wait for a final checkpoint before they finish. This is
@@ -289,8 +286,8 @@ impl JobCore {
                 self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
             };
             let tasks = scope.iter().copied().filter(sources);
-            for (worker, attempts) in self.by_worker(tasks) {
-                self.out.push(Command::TriggerCheckpoint { worker, attempts, barrier });
+            for (task_manager, attempts) in self.by_task_manager(tasks) {
+                self.out.push(Command::TriggerCheckpoint { task_manager, attempts, barrier });
             }
         }
     }
@@ -300,27 +297,17 @@ impl JobCore {
         let live =
             |task: &TaskIndex| self.exec.task(*task).is_some_and(|task| !task.state.is_terminal());
         let tasks = (0..self.exec.len()).map(TaskIndex).filter(|task| live(task) && whom(task));
-        for (worker, attempts) in self.by_worker(tasks) {
-            self.out.push(Command::NotifyCheckpoint { worker, attempts, checkpoint, complete });
+        for (task_manager, attempts) in self.by_task_manager(tasks) {
+            self.out.push(Command::NotifyCheckpoint {
+                task_manager,
+                attempts,
+                checkpoint,
+                complete,
+            });
         }
         if self.has_coordinators_up() {
             self.out.push(Command::CoordinatorsCheckpointEnded { checkpoint, complete });
         }
-    }
-
-    /// Returns the current attempts of subtasks, by the TaskExecutors that they are placed on.
-    pub(super) fn by_worker(&self, tasks: impl IntoIterator<Item = TaskIndex>) -> Vec<OfWorker> {
-        let mut by_worker: BTreeMap<ResourceId, OfWorker> = BTreeMap::new();
-        for index in tasks {
-            let placement = self.exec.task(index).and_then(|task| task.placement.as_ref());
-            let (Some(placement), Some(attempt)) = (placement, self.exec.attempt_id(index)) else {
-                continue;
-            };
-            let worker = placement.worker.clone();
-            let of = by_worker.entry(worker.resource_id.clone());
-            of.or_insert_with(|| (worker, Vec::new())).1.push(attempt);
-        }
-        by_worker.into_values().collect()
     }
 
     /// Returns what a subtask is restored with, and whether it had reached the end of its data.

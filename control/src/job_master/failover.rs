@@ -215,7 +215,7 @@ impl JobCore {
         FailureRecord {
             at_ms: now.unix_ms,
             task: task.map(|t| self.exec.describe(t)),
-            resource_id: placement.map(|p| p.worker.resource_id.clone()),
+            resource_id: placement.map(|p| p.task_manager.resource_id.clone()),
             cause,
             concurrent: Vec::new(),
         }
@@ -263,8 +263,8 @@ impl JobCore {
                 _ => {}
             }
         }
-        for (worker, attempts) in self.by_worker(told) {
-            self.out.push(Command::CancelTasks { worker, attempts });
+        for (task_manager, attempts) in self.by_task_manager(told) {
+            self.out.push(Command::CancelTasks { task_manager, attempts });
         }
     }
 

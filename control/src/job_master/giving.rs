@@ -2,7 +2,7 @@
 //! are returned. Regions that run, or that are complete and about to run, keep their slots.
 
 use super::{Command, JobCore, Now, Phase, RegionState};
-use crate::execution_graph::{TaskIndex, Worker};
+use crate::execution_graph::{TaskIndex, TaskManager};
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::{HeldSlot, Retired};
 use model::{AllocationId, ExecutionState, ResourceProfile, ResourceRequirement};
@@ -27,18 +27,18 @@ impl JobCore {
             let pass_on = self.owed == 0;
             match self.pool.retire(&self.plan, slot, pass_on) {
                 Retired::Serves(to) => served.push(to),
-                Retired::Free(worker, allocation) => {
+                Retired::Free(task_manager, allocation) => {
                     // If no slot is owed, this one is returned because nothing needs it.
                     self.owed -= u32::from(!pass_on);
-                    freed.push((worker, allocation));
+                    freed.push((task_manager, allocation));
                 }
                 Retired::Unserved => {}
             }
         }
         // Said first: else what goes back would be requested for the job again.
         self.out.push(Command::Declare(self.pool.requirements()));
-        for (worker, allocation) in freed {
-            self.free(worker, allocation);
+        for (task_manager, allocation) in freed {
+            self.free(task_manager, allocation);
         }
         let ready = self.regions_of(&served);
         self.deploy_ready(ready, now);
@@ -50,15 +50,17 @@ impl JobCore {
         let slots = self.states.get(region.0 as usize).map(|s| s.slots.clone()).unwrap_or_default();
         let mut freed = Vec::new();
         for slot in slots.into_iter().filter(|slot| !self.is_live_in(*slot)).collect::<Vec<_>>() {
-            if let Retired::Free(worker, allocation) = self.pool.retire(&self.plan, slot, false) {
-                freed.push((worker, allocation));
+            if let Retired::Free(task_manager, allocation) =
+                self.pool.retire(&self.plan, slot, false)
+            {
+                freed.push((task_manager, allocation));
             }
         }
         // The declaration is sent first: otherwise the ResourceManager would request the returned slots for this job
         // again.
         self.out.push(Command::Declare(self.pool.requirements()));
-        for (worker, allocation) in freed {
-            self.free(worker, allocation);
+        for (task_manager, allocation) in freed {
+            self.free(task_manager, allocation);
         }
     }
 
@@ -116,19 +118,19 @@ impl JobCore {
             let need = wanted.iter_mut().find(|r| r.slots > 0 && slot.profile.fulfils(&r.profile));
             if let Some(need) = need {
                 need.slots -= 1;
-                given.push((slot.worker.clone(), allocation));
+                given.push((slot.task_manager.clone(), allocation));
             }
         }
-        for (worker, allocation) in given {
+        for (task_manager, allocation) in given {
             self.pool.release_slot(&self.plan, allocation);
-            self.free(worker, allocation);
+            self.free(task_manager, allocation);
         }
         self.owed = wanted.iter().map(|need| need.slots).fold(0, u32::saturating_add);
     }
 
-    fn free(&mut self, worker: Arc<Worker>, allocation: AllocationId) {
+    fn free(&mut self, task_manager: Arc<TaskManager>, allocation: AllocationId) {
         self.remember(allocation);
-        self.out.push(Command::FreeSlot { worker, allocation });
+        self.out.push(Command::FreeSlot { task_manager, allocation });
     }
 
     /// Takes note that the slot of this allocation is gone: a late offer of it is not taken.

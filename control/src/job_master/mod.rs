@@ -19,7 +19,7 @@ pub use savepoints::{SavepointRefused, SavepointRequest};
 pub use slots::NotRegistered;
 
 use crate::checkpoints::{CheckpointConfig, Checkpoints};
-use crate::execution_graph::{ExecutionGraph, StatusMachine, TaskIndex, Worker};
+use crate::execution_graph::{ExecutionGraph, StatusMachine, TaskIndex, TaskManager};
 use crate::mutation::Mutation;
 use crate::restart::{RestartPolicy, RestartStrategy};
 use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
@@ -80,7 +80,7 @@ pub enum Command {
     /// lost: while a report lists an attempt as running, the command is given again.
     CancelTasks {
         /// TaskExecutor that the command goes to.
-        worker: Arc<Worker>,
+        task_manager: Arc<TaskManager>,
         /// The execution attempts that are meant.
         attempts: Vec<ExecutionAttemptId>,
     },
@@ -88,7 +88,7 @@ pub enum Command {
     /// the same, the command is given again.
     FreeSlot {
         /// TaskExecutor that the command goes to.
-        worker: Arc<Worker>,
+        task_manager: Arc<TaskManager>,
         /// Allocation of the slot concerned.
         allocation: AllocationId,
     },
@@ -114,7 +114,7 @@ pub enum Command {
     /// or [`JobCore::declined`].
     TriggerCheckpoint {
         /// TaskExecutor that the command goes to.
-        worker: Arc<Worker>,
+        task_manager: Arc<TaskManager>,
         /// The attempts of tasks with sources on that TaskExecutor that take part and have not finished.
         attempts: Vec<ExecutionAttemptId>,
         /// The barrier that the sources are to send.
@@ -144,7 +144,7 @@ pub enum Command {
     /// hear it.
     NotifyCheckpoint {
         /// TaskExecutor that the command goes to.
-        worker: Arc<Worker>,
+        task_manager: Arc<TaskManager>,
         /// The attempts that are notified.
         attempts: Vec<ExecutionAttemptId>,
         /// The number of the checkpoint.

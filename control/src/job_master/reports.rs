@@ -50,7 +50,7 @@ impl JobCore {
         instance: InstanceId,
         updates: Vec<TaskStateUpdate>,
     ) -> Result<Vec<ExecutionAttemptId>, NotRegistered> {
-        if self.pool.worker(resource, instance).is_none() {
+        if self.pool.task_manager(resource, instance).is_none() {
             return Err(NotRegistered);
         }
         let mut unknown = Vec::new();
@@ -68,7 +68,7 @@ impl JobCore {
 
     fn runs_on(&self, task: TaskIndex, resource: &ResourceId) -> bool {
         let placement = self.exec.task(task).and_then(|task| task.placement.as_ref());
-        placement.is_some_and(|p| p.worker.resource_id == *resource)
+        placement.is_some_and(|p| p.task_manager.resource_id == *resource)
     }
 
     /// Applies one report.
@@ -117,7 +117,7 @@ impl JobCore {
         allocations: &[AllocationId],
         tasks: Vec<TaskStateUpdate>,
     ) {
-        let Some(worker) = self.pool.worker(resource, instance).cloned() else {
+        let Some(task_manager) = self.pool.task_manager(resource, instance).cloned() else {
             return;
         };
         let listed: BTreeSet<ExecutionAttemptId> = tasks.iter().map(|t| t.attempt).collect();
@@ -128,10 +128,13 @@ impl JobCore {
         let unknown = self.update_tasks(now, resource, instance, tasks).unwrap_or_default();
         let attempts: Vec<ExecutionAttemptId> = deaf.into_iter().chain(unknown).collect();
         if !attempts.is_empty() {
-            self.out.push(Command::CancelTasks { worker: worker.clone(), attempts });
+            self.out.push(Command::CancelTasks { task_manager: task_manager.clone(), attempts });
         }
         for allocation in allocations.iter().filter(|a| !self.pool.holds(resource, **a)) {
-            self.out.push(Command::FreeSlot { worker: worker.clone(), allocation: *allocation });
+            self.out.push(Command::FreeSlot {
+                task_manager: task_manager.clone(),
+                allocation: *allocation,
+            });
         }
         let mut failed = Vec::new();
         for task in missing {
@@ -167,9 +170,9 @@ impl JobCore {
         resource: &ResourceId,
         listed: &BTreeSet<ExecutionAttemptId>,
     ) -> Vec<TaskIndex> {
-        let on_worker = self.tasks_on(resource);
+        let on_task_manager = self.tasks_on(resource);
         let mut missing = Vec::new();
-        for task in on_worker {
+        for task in on_task_manager {
             let is_listed = self.exec.attempt_id(task).is_some_and(|id| listed.contains(&id));
             if self.exec.listed(task, is_listed) >= STRIKES {
                 missing.push(task);

@@ -178,17 +178,19 @@ impl JobCore {
     fn is_live_on(&self, attempt: &ExecutionAttemptId, resource: &ResourceId) -> bool {
         let task = self.exec.locate(attempt).and_then(|index| self.exec.task(index));
         task.is_some_and(|task| {
-            let there = task.placement.as_ref().is_some_and(|p| p.worker.resource_id == *resource);
+            let there =
+                task.placement.as_ref().is_some_and(|p| p.task_manager.resource_id == *resource);
             there && !task.state.is_terminal()
         })
     }
 
     fn cancel_on(&mut self, resource: &ResourceId, attempts: Vec<ExecutionAttemptId>) {
-        let worker = self.pool.workers().find(|w| w.resource_id == *resource).cloned();
-        if let Some(worker) = worker
+        let task_manager =
+            self.pool.task_managers().find(|known| known.resource_id == *resource).cloned();
+        if let Some(task_manager) = task_manager
             && !attempts.is_empty()
         {
-            self.out.push(Command::CancelTasks { worker, attempts });
+            self.out.push(Command::CancelTasks { task_manager, attempts });
         }
     }
 

@@ -1,14 +1,14 @@
 //! TaskExecutors come and go, offer slots and lose them.
 
 use super::{Command, JobCore, Now};
-use crate::execution_graph::{TaskIndex, Worker};
+use crate::execution_graph::{TaskIndex, TaskManager};
 use crate::mutation::Rule;
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::Registration;
 use model::job::SlotOffer;
-use model::{AllocationId, FailureCause, InstanceId, JobStatus, ResourceId};
-use std::collections::BTreeSet;
+use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -18,13 +18,16 @@ use thiserror::Error;
 #[error("the TaskExecutor is not registered in this incarnation")]
 pub struct NotRegistered;
 
+/// Attempts of one TaskExecutor.
+pub(super) type OfTaskManager = (Arc<TaskManager>, Vec<ExecutionAttemptId>);
+
 impl JobCore {
     /// Registers a TaskExecutor, so that it may offer slots; the same instance id again changes nothing. A registration of the same process
     /// under another instance id is removed: its slots are lost, their tasks fail (the restart strategy decides about their regions), and,
     /// if it had slots and the job is not ending, the requirements are declared again.
-    pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
-        let resource = worker.resource_id.clone();
-        let registration = self.pool.register(&self.plan, worker);
+    pub fn register_task_manager(&mut self, now: Now, task_manager: TaskManager) -> Registration {
+        let resource = task_manager.resource_id.clone();
+        let registration = self.pool.register(&self.plan, task_manager);
         if let Registration::Replaced { lost } = &registration {
             let message = format!("TaskManager {resource} came back as a new process");
             let cause = FailureCause::recoverable("TaskManagerLost", message);
@@ -61,7 +64,11 @@ impl JobCore {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting
         );
         if !needed {
-            return self.pool.worker(resource, instance).map(|_| Vec::new()).ok_or(NotRegistered);
+            return self
+                .pool
+                .task_manager(resource, instance)
+                .map(|_| Vec::new())
+                .ok_or(NotRegistered);
         }
         let data_address = Arc::from(data_address);
         // An offer may have been repeated before the slot went back.
@@ -90,17 +97,35 @@ impl JobCore {
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
 
+    /// Returns the current attempts of subtasks, by the TaskExecutors that they are placed on.
+    pub(super) fn by_task_manager(
+        &self,
+        tasks: impl IntoIterator<Item = TaskIndex>,
+    ) -> Vec<OfTaskManager> {
+        let mut by_task_manager: BTreeMap<ResourceId, OfTaskManager> = BTreeMap::new();
+        for index in tasks {
+            let placement = self.exec.task(index).and_then(|task| task.placement.as_ref());
+            let (Some(placement), Some(attempt)) = (placement, self.exec.attempt_id(index)) else {
+                continue;
+            };
+            let task_manager = placement.task_manager.clone();
+            let of = by_task_manager.entry(task_manager.resource_id.clone());
+            of.or_insert_with(|| (task_manager, Vec::new())).1.push(attempt);
+        }
+        by_task_manager.into_values().collect()
+    }
+
     /// Handles the loss of a TaskExecutor (it died, is unreachable, or has disconnected): its slots are removed and their tasks fail with
     /// `cause`. If it had slots and the job is not ending, the requirements are declared again. The restart strategy decides about the
     /// regions of these tasks. Ignored if the TaskExecutor is not registered as `instance`.
-    pub fn worker_lost(
+    pub fn task_manager_lost(
         &mut self,
         now: Now,
         resource: &ResourceId,
         instance: InstanceId,
         cause: &FailureCause,
     ) {
-        let lost = self.pool.release_worker(&self.plan, resource, instance);
+        let lost = self.pool.release_task_manager(&self.plan, resource, instance);
         self.slots_lost(&lost, cause, now);
     }
 

@@ -6,7 +6,7 @@ use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
-use crate::testing::{picked, tm_name, worker};
+use crate::testing::{picked, task_manager, tm_name};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
 use model::testing::{coordinate, edge, graph, state_of, vertex};
 use model::{
@@ -105,7 +105,7 @@ impl World {
         attempts
     }
     fn tm(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
-        self.core.register_worker(self.now(), worker(n, 1));
+        self.core.register_task_manager(self.now(), task_manager(n, 1));
         self.offer(n, slots)
     }
     fn offer(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
@@ -161,7 +161,7 @@ fn deployed(commands: &[Command]) -> Vec<ExecutionAttemptId> {
 fn placed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
     let deployments = picked!(commands, Command::Deploy(deployment) => deployment).into_iter();
     deployments
-        .flat_map(|d| d.tasks.iter().map(|t| (d.worker.resource_id.0.clone(), t.attempt)))
+        .flat_map(|d| d.tasks.iter().map(|t| (d.task_manager.resource_id.0.clone(), t.attempt)))
         .collect()
 }
 
@@ -388,7 +388,7 @@ fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
     let (mut w, _) = World::deployed(pair(2), 1);
     w.tm(2, 1);
     w.commands();
-    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.core.task_manager_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     let sent = w.commands();
     assert_eq!(cancelled(&sent).len(), 2);
     assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
@@ -404,14 +404,14 @@ fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
 #[test]
 fn a_stale_loss_of_an_earlier_incarnation_changes_nothing() {
     let (mut w, _) = World::deployed(pair(1), 1);
-    w.core.worker_lost(w.now(), &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
+    w.core.task_manager_lost(w.now(), &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
     assert_eq!(w.commands(), []);
 }
 
 #[test]
 fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
     let (mut w, _) = World::deployed(pair(1), 1);
-    let registration = w.core.register_worker(w.now(), worker(1, 2));
+    let registration = w.core.register_task_manager(w.now(), task_manager(1, 2));
     assert!(matches!(registration, Registration::Replaced { .. }));
     assert_eq!(w.core.status(), JobStatus::Restarting);
 }
@@ -530,14 +530,14 @@ fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
     let mut w = World::started(graph(vertices, edges), patient());
     // Each TaskManager has a slot of each region; one is lost.
     for n in [1, 2] {
-        w.core.register_worker(w.now(), worker(n, 1));
+        w.core.register_task_manager(w.now(), task_manager(n, 1));
     }
     w.offer(1, 1);
     w.offer(2, 2);
     w.offer(1, 1);
     let tasks = deployed(&w.commands());
     assert_eq!(tasks.len(), 8);
-    w.core.worker_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    w.core.task_manager_lost(w.now(), &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
     w.report_all(&w.running_on(1), ExecutionState::Canceled);
     w.pass(60_000);
     assert_eq!(deployed(&w.commands()), []);
@@ -629,7 +629,7 @@ fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
     let (mut w, _) = World::deployed(pair(1), 1);
     w.core.cancel(at(1));
     assert_eq!(w.core.status(), JobStatus::Cancelling);
-    w.core.worker_lost(at(2), &tm_name(1), InstanceId(1), &cause("TaskManagerLost"));
+    w.core.task_manager_lost(at(2), &tm_name(1), InstanceId(1), &cause("TaskManagerLost"));
     assert_eq!(w.core.status(), JobStatus::Canceled);
 }
 
@@ -783,7 +783,7 @@ fn a_slot_that_is_not_held_is_freed_and_two_reports_without_a_held_one_lose_it()
 fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
     let mut w = World::started(pair(1), patient());
     let now = w.now();
-    w.core.register_worker(now, worker(1, 1));
+    w.core.register_task_manager(now, task_manager(1, 1));
     let failed = cause("ProgramHostLost");
     w.core.slot_failed(now, &tm_name(1), AllocationId(7), true, &failed);
     assert_eq!(w.core.status(), JobStatus::Running, "accepted once, and not held any more: late");
@@ -821,7 +821,7 @@ fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
     for deployment in deployments {
         let running = ExecutionState::Running;
         let updates = deployment.tasks.iter().map(|task| state_of(task.attempt, running));
-        let tm = deployment.worker.resource_id.clone();
+        let tm = deployment.task_manager.resource_id.clone();
         w.core.update_tasks(at(1), &tm, InstanceId(1), updates.collect()).unwrap();
     }
     assert_eq!(w.core.execution().in_state(ExecutionState::Running), 20_000);
@@ -892,8 +892,8 @@ mod under_any_sequence {
                 assert!(self.ended.is_empty(), "after the end: {command:?}");
                 match command {
                     Command::Deploy(d) => self.deploy(d),
-                    Command::CancelTasks { worker, attempts } => {
-                        let tm = self.index(&worker.resource_id);
+                    Command::CancelTasks { task_manager, attempts } => {
+                        let tm = self.index(&task_manager.resource_id);
                         for attempt in attempts {
                             if let Some(state) = self.tms[tm].tasks.get_mut(&attempt)
                                 && !state.is_terminal()
@@ -915,7 +915,7 @@ mod under_any_sequence {
         }
 
         fn deploy(&mut self, d: Deployment) {
-            let tm = self.index(&d.worker.resource_id);
+            let tm = self.index(&d.task_manager.resource_id);
             let ids: Vec<_> = d.tasks.iter().map(|t| t.attempt).collect();
             for attempt in &ids {
                 assert!(self.ever_deployed.insert(*attempt), "deployed twice: {attempt}");
@@ -926,7 +926,7 @@ mod under_any_sequence {
                 assert_eq!(twin, None, "two attempts of one subtask run");
             }
             let tm_state = &mut self.tms[tm];
-            if tm_state.up && tm_state.instance == d.worker.instance_id.0 {
+            if tm_state.up && tm_state.instance == d.task_manager.instance_id.0 {
                 for attempt in &ids {
                     tm_state.tasks.insert(*attempt, ExecutionState::Running);
                 }
@@ -937,7 +937,7 @@ mod under_any_sequence {
                 let (_, address) = table.subtasks[attempt.subtask as usize];
                 assert!((address as usize) < table.addresses.len());
             }
-            self.unanswered.push((tm as u32, d.worker.instance_id.0, ids));
+            self.unanswered.push((tm as u32, d.task_manager.instance_id.0, ids));
         }
 
         fn now(&self) -> Now {
@@ -955,7 +955,7 @@ mod under_any_sequence {
                         tm.tasks.clear();
                     }
                     let instance = tm.instance;
-                    self.core.register_worker(now, worker(n, instance));
+                    self.core.register_task_manager(now, task_manager(n, instance));
                 }
                 Step::Offer(n) if self.tms[n as usize].up => {
                     self.allocation += 1;
@@ -973,7 +973,12 @@ mod under_any_sequence {
                     tm.up = false;
                     tm.tasks.clear();
                     let instance = InstanceId(tm.instance);
-                    self.core.worker_lost(now, &tm_name(n), instance, &cause("TaskManagerLost"));
+                    self.core.task_manager_lost(
+                        now,
+                        &tm_name(n),
+                        instance,
+                        &cause("TaskManagerLost"),
+                    );
                 }
                 Step::Report(which, state) => self.report(which, state),
                 Step::Answer(which, ok) => self.answer(which, ok),

@@ -69,7 +69,7 @@ pub enum Command {
     /// Replace the driver's set of host names of nodes on which no worker should be started: blocked ones and those where
     /// starts have failed. Given whenever the set changes, also when it becomes empty.
     AvoidHosts(Vec<String>),
-    /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason. The list
+    /// Tell the SlotManager which of the TaskManagers that it declared missing can never be provided, each with the reason. The list
     /// is complete and replaces the one before.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
     /// Close the connection to the job's registered JobMaster, telling it the reason, and drop the requirements that it declared; the job
@@ -115,7 +115,7 @@ pub struct Registered {
     pub instance_id: InstanceId,
     /// Host name of the TaskExecutor's node, by which nodes are blocked.
     pub host: String,
-    /// The resources that the worker counts as: for a requested worker those that were requested, else those that it reports.
+    /// The resources that the TaskManager counts as: for a requested one those of the request, else those that it reports.
     pub spec: WorkerResourceSpec,
     /// True if the TaskExecutor's first slot report has arrived, so that the SlotManager knows the TaskExecutor.
     pub reported: bool,
@@ -137,24 +137,24 @@ pub struct Settings {
 }
 
 /// The state of one ResourceManager leadership: registrations of TaskExecutors and JobMasters, workers that its driver (the connection to
-/// YARN or Kubernetes) starts, leaders of jobs, blocked nodes. In memory only: the next leader begins without all of it, and workers and
-/// JobMasters register anew. Calls nobody: each event returns the commands that follow.
+/// YARN or Kubernetes) starts, leaders of jobs, blocked nodes. In memory only: the next leader begins without all of it, and TaskManagers
+/// and JobMasters register anew. Calls nobody: each event returns the commands that follow.
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
     /// The resource id of each registered incarnation.
     incarnations: BTreeMap<InstanceId, ResourceId>,
-    /// Registered workers that the SlotManager does not know yet, because their first slot report is missing.
+    /// Registered TaskManagers that the SlotManager does not know yet, because their first slot report is missing.
     unreported: Counts,
     jobs: JobLeaders,
     pool: Option<Pool>,
     nodes: Nodes,
     seed: u128,
     drawn: u64,
-    /// Version of the membership: the number of workers added and removed so far, as reported to
+    /// Version of the membership: the number of TaskManagers added and removed so far, as reported to
     /// the SlotManager.
     membership_version: u64,
-    /// The membership version for which the SlotManager last declared the missing workers; `None`
+    /// The membership version for which the SlotManager last declared the missing TaskManagers; `None`
     /// before it did.
     requirements_version: Option<u64>,
 }
@@ -193,7 +193,7 @@ impl ResourceManager {
 
     /// Returns true if the process is registered under this instance id, so that its messages count.
     pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
-        self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
+        self.registered.get(resource_id).is_some_and(|known| known.instance_id == instance_id)
     }
 
     /// Returns true if the worker with this resource id is starting or has registered, and was not released or lost. Always
@@ -203,7 +203,7 @@ impl ResourceManager {
     }
 
     /// Returns the text of the last failure to start a worker (a failed request, or a worker that ended or did not register in time), or
-    /// of the driver's loss of its external system, for messages about missing workers; `None` if there was none in this leadership.
+    /// of the driver's loss of its external system, for messages about missing TaskManagers; `None` if there was none in this leadership.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
@@ -216,9 +216,9 @@ impl ResourceManager {
     }
 
     /// Registers a TaskExecutor that runs on node `host`, and returns the new instance id of its process. The commands close an earlier
-    /// registration of the process. `spec` is what it reports; a requested worker counts as the spec that was requested. The first
-    /// registration of a worker ends the pause after failed starts, and their row. The SlotManager learns of the worker with its first slot
-    /// report ([`ResourceManager::reported`]). `now` is monotonic.
+    /// registration of the process. `spec` is what it reports; a requested TaskManager counts as the spec of the request. The first
+    /// registration of a worker ends the pause after failed starts, and their row. The SlotManager learns of the TaskManager with its first
+    /// slot report ([`ResourceManager::reported`]). `now` is monotonic.
     ///
     /// # Errors
     ///
@@ -247,30 +247,30 @@ impl ResourceManager {
         self.drawn += 1;
         let instance_id = InstanceId(crate::ids::nth_id(self.seed, self.drawn));
         self.unreported.add(&spec);
-        let worker = Registered { instance_id, host, spec, reported: false };
-        self.registered.insert(resource_id.clone(), worker);
+        let task_manager = Registered { instance_id, host, spec, reported: false };
+        self.registered.insert(resource_id.clone(), task_manager);
         self.incarnations.insert(instance_id, resource_id.clone());
         debug_assert_eq!(self.incarnations.len(), self.registered.len(), "one incarnation each");
         Ok((instance_id, commands))
     }
 
     /// Records that a TaskExecutor has sent a slot report. Returns true if this is its first one, so that the caller must add
-    /// the worker to the SlotManager; false if it is a later one; `None` if the process is not registered under this instance
+    /// the TaskManager to the SlotManager; false if it is a later one; `None` if the process is not registered under this instance
     /// id.
     pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
-        let worker = self.registered.get_mut(resource_id)?;
-        if worker.instance_id != instance_id {
+        let task_manager = self.registered.get_mut(resource_id)?;
+        if task_manager.instance_id != instance_id {
             return None;
         }
-        let first = !std::mem::replace(&mut worker.reported, true);
+        let first = !std::mem::replace(&mut task_manager.reported, true);
         if first {
-            self.unreported.remove(&worker.spec);
+            self.unreported.remove(&task_manager.spec);
             self.membership_version += 1;
         }
         Some(first)
     }
 
-    /// Handles that a TaskExecutor leaves: its registration is closed, for the reason `cause`; its worker is kept and may
+    /// Handles that a TaskExecutor leaves: its registration is closed, for the reason `cause`; its process is kept and may
     /// register again. Does nothing if no process is registered under this instance id.
     pub fn disconnect(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
@@ -280,7 +280,7 @@ impl ResourceManager {
     }
 
     /// Handles that a TaskExecutor's heartbeats have stopped: its registration is closed, and the driver, if there is one, ends
-    /// its worker. Does nothing if no process is registered under this instance id.
+    /// the TaskManager. Does nothing if no process is registered under this instance id.
     pub fn lost(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -307,29 +307,29 @@ impl ResourceManager {
     }
 
     fn close(&mut self, resource_id: &ResourceId, cause: String, terminate: bool) -> Vec<Command> {
-        let Some(worker) = self.registered.remove(resource_id) else {
+        let Some(task_manager) = self.registered.remove(resource_id) else {
             return Vec::new();
         };
-        let known = self.incarnations.remove(&worker.instance_id);
+        let known = self.incarnations.remove(&task_manager.instance_id);
         debug_assert_eq!(known.as_ref(), Some(resource_id), "an incarnation of somebody else");
-        if worker.reported {
+        if task_manager.reported {
             self.membership_version += 1;
         } else {
-            self.unreported.remove(&worker.spec);
+            self.unreported.remove(&task_manager.spec);
         }
         vec![Command::CloseTaskExecutor {
             resource_id: resource_id.clone(),
-            instance_id: worker.instance_id,
-            reported: worker.reported,
+            instance_id: task_manager.instance_id,
+            reported: task_manager.reported,
             cause,
             terminate,
         }]
     }
 
-    /// Handles the SlotManager's declaration of the workers that are missing beyond the known ones (whole amounts, which replace the former
-    /// ones): requests the missing workers from the driver (after failed starts only when the pause is over) and cancels requests beyond
-    /// them. `seen` is the number of additions and removals of workers that the SlotManager had seen; ignored if that is not the newest
-    /// number, because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
+    /// Handles the SlotManager's declaration of the TaskManagers that are missing beyond the known ones (whole amounts, which replace the
+    /// former ones): requests workers for them from the driver (after failed starts only when the pause is over) and cancels requests
+    /// beyond them. `seen` is the number of additions and removals of TaskManagers that the SlotManager had seen; ignored if that is not
+    /// the newest number, because the SlotManager will declare again. Without a driver nothing is requested. `now` is monotonic.
     pub fn need(
         &mut self,
         now: Duration,
@@ -347,7 +347,7 @@ impl ResourceManager {
     }
 
     /// Handles an event of the driver: workers that were started or found become known, failed ones are requested again after a
-    /// pause, and a lost worker's registration is closed (its TaskExecutor is told to end). The loss of the external system gives
+    /// pause, and the registration of a lost one is closed (its TaskExecutor is told to end). The loss of the external system gives
     /// [`Command::Fatal`]. `now` is monotonic.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
@@ -362,7 +362,7 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period` from `now` on: no new slots or workers are placed there; what runs goes on. An existing
+    /// Blocks a node for `period` from `now` on: no new slots or TaskManagers are placed there; what runs goes on. An existing
     /// block that ends later stays. Returns the block that holds from now on, and the commands. `now` is monotonic.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Ends the block of a node, and forgets that workers failed to start there, so that workers are placed there again.
+    /// Ends the block of a node, and forgets that workers failed to start there, so that TaskManagers are placed there again.
     /// Returns `None` if the node was not blocked (failed starts are forgotten all the same). `now` is monotonic.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
@@ -401,7 +401,7 @@ impl ResourceManager {
     }
 
     /// Handles that time has passed: removes jobs without a leader for the job time-out, ends blocks, releases workers that did not
-    /// register in time (each counts as a failed start), and requests missing workers if no pause runs. To be called at regular
+    /// register in time (each counts as a failed start), and requests the missing ones if no pause runs. To be called at regular
     /// intervals. `now` is monotonic.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = self.jobs_timed_out(now);
@@ -432,9 +432,9 @@ impl ResourceManager {
 impl ResourceManager {
     /// Recomputes every index from the registrations and compares it.
     fn check(&self) {
-        let unreported = self.registered.values().filter(|worker| !worker.reported);
-        assert_eq!(self.unreported, unreported.map(|worker| &worker.spec).collect());
-        let all = self.registered.iter().map(|(id, worker)| (worker.instance_id, id.clone()));
+        let unreported = self.registered.values().filter(|known| !known.reported);
+        assert_eq!(self.unreported, unreported.map(|known| &known.spec).collect());
+        let all = self.registered.iter().map(|(id, known)| (known.instance_id, id.clone()));
         assert_eq!(self.incarnations, all.collect());
         self.pool.iter().for_each(Pool::check);
     }

@@ -1,4 +1,4 @@
-//! Nodes that get no new slots or workers for a while: an operator blocked them, or workers failed to start there.
+//! Nodes that get no new slots or TaskManagers for a while: an operator blocked them, or workers failed to start there.
 //!
 //! This module must never keep a node for ever: each entry has an end.
 
@@ -16,9 +16,9 @@ pub const BLOCKED_MAX: usize = 10_000;
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;
 
-/// The block of a node by an operator (over REST): no new slots or workers are placed there; slots in use and running workers stay, but
-/// idle workers of a driver are released as on any node. Kept in memory by the ResourceManager, so that it ends with its leadership. Nodes
-/// that are avoided after failed starts have no `Blocked`.
+/// The block of a node by an operator (over REST): no new slots or TaskManagers are placed there; slots in use and running TaskManagers
+/// stay, but idle TaskManagers that a driver started are released as on any node. Kept in memory by the ResourceManager, so that it ends
+/// with its leadership. Nodes that are avoided after failed starts have no `Blocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     /// The end of the block (monotonic); the first [`tick`](super::ResourceManager::tick) from then on removes the block.

@@ -1,4 +1,4 @@
-//! The workers of an active ResourceManager: requested, starting, registered. Failed starts are followed by a back-off.
+//! The workers of an active ResourceManager, which become TaskManagers when they register. Failed starts are followed by a back-off.
 //!
 //! Laws: requested and starting workers together never exceed the number that was declared missing when they were
 //! requested; after a failed start nothing is requested before the pause has ended; a worker is released if it comes a
@@ -24,7 +24,7 @@ const BACKOFF_MAX: u32 = 32;
 pub struct PoolSettings {
     /// Pause after the first failure to start a worker, before missing ones are requested again
     /// (`resourcemanager.start-worker.retry-interval`); doubles with each failure in a row, to at most 32 times the value. The first
-    /// registration of a worker ends the row and the pause.
+    /// registration of a new TaskManager ends the row and the pause.
     pub retry_interval: Duration,
     /// Number of failures to start workers within the last minute at which no more are requested, until fewer fall into it
     /// (`resourcemanager.start-worker.max-failure-rate`); above 0, because with 0 no worker would ever be requested.
@@ -129,15 +129,15 @@ impl GivenUp {
     }
 }
 
-/// The workers of a ResourceManager with a driver: requested, starting and registered ones, and the back-off after failed
-/// starts. A part of [`ResourceManager`](super::ResourceManager), which alone makes and uses it.
+/// The workers of a ResourceManager with a driver: requested and starting ones, those that have registered as TaskManagers, and the
+/// back-off after failed starts. A part of [`ResourceManager`](super::ResourceManager), which alone makes and uses it.
 #[derive(Debug)]
 pub struct Pool {
     settings: PoolSettings,
     mutation: Mutation,
     wanted: BTreeMap<WorkerResourceSpec, u32>,
     under_way: UnderWay,
-    /// Workers that have registered, with the spec that they count as. They may register again after a lost connection.
+    /// TaskManagers that have registered, with the spec that they count as. They may register again after a lost connection.
     ours: BTreeMap<ResourceId, WorkerResourceSpec>,
     given_up: GivenUp,
     /// End of the time in which workers of an earlier ResourceManager are taken over; `None` before the driver's first
@@ -201,9 +201,9 @@ impl Pool {
         changed.then(|| all().collect())
     }
 
-    /// Records that a worker registered whose TaskManager reports the spec `own`. The first time, resets the failure
-    /// count and ends the back-off. Returns the spec that the worker counts as; `None` if the pool does not know the
-    /// worker.
+    /// Records that a worker has registered as a TaskManager, which reports the spec `own`. The first time, resets the failure
+    /// count and ends the back-off. Returns the spec that the TaskManager counts as; `None` if the pool does not know
+    /// the worker.
     pub(super) fn registered(
         &mut self,
         now: Duration,
@@ -232,7 +232,7 @@ impl Pool {
         self.recovering_until.is_none_or(|until| now < until)
     }
 
-    /// Handles that a registered worker is considered dead: it is ended through the driver, so that the worker and its
+    /// Handles that a registered TaskManager is considered dead: it is ended through the driver, so that the TaskManager and its
     /// replacement do not both run.
     pub(super) fn gone(&mut self, resource_id: &ResourceId) -> Vec<Command> {
         if self.ours.remove(resource_id).is_none() {
@@ -245,7 +245,7 @@ impl Pool {
         self.ours.remove(resource_id);
     }
 
-    /// Handles an event of the driver. `unreported` counts the registered workers that the SlotManager does not know
+    /// Handles an event of the driver. `unreported` counts the registered TaskManagers that the SlotManager does not know
     /// yet.
     pub(super) fn event(
         &mut self,
@@ -290,7 +290,7 @@ impl Pool {
         Vec::new()
     }
 
-    /// Returns true if a worker is starting or has registered, and was not released.
+    /// Returns true if a worker is starting or has registered as a TaskManager, and was not released.
     pub(super) fn is_known(&self, resource_id: &ResourceId) -> bool {
         self.under_way.is_starting(resource_id) || self.ours.contains_key(resource_id)
     }

@@ -28,13 +28,13 @@ fn pool_settings() -> PoolSettings {
 fn active() -> ResourceManager {
     of(Some(pool_settings()), Mutation::None)
 }
-fn workers(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
+fn missing(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
     if n == 0 { BTreeMap::new() } else { BTreeMap::from([(spec(), n)]) }
 }
-/// An active one that was told at once that so many workers are missing.
+/// An active one that was told at once that so many TaskManagers are missing.
 fn needing(n: u32) -> ResourceManager {
     let mut rm = active();
-    rm.need(s(0), 0, workers(n));
+    rm.need(s(0), 0, missing(n));
     rm
 }
 fn requested(commands: &[Command]) -> Vec<u64> {
@@ -93,7 +93,7 @@ fn an_active_one_refuses_who_was_not_asked_for() {
     let refused = rm.register(s(60), &tm(1), "host1".into(), spec()).unwrap_err();
     assert!(!refused.retry);
     assert!(refused.to_string().contains("tm1 was neither requested"));
-    let requests = requested(&rm.need(s(60), 0, workers(1)));
+    let requests = requested(&rm.need(s(60), 0, missing(1)));
     let refused = rm.register(s(60), &tm(1), "host1".into(), spec()).unwrap_err();
     assert!(refused.retry, "it may be the one whose start was not reported yet");
     rm.driver(s(61), started(requests[0], 1));
@@ -104,7 +104,7 @@ fn an_active_one_refuses_who_was_not_asked_for() {
 fn recovered_workers_may_register_and_count() {
     let mut rm = active();
     rm.driver(s(0), recovered(&[1, 2]));
-    assert_eq!(requested(&rm.need(s(0), 0, workers(3))).len(), 1);
+    assert_eq!(requested(&rm.need(s(0), 0, missing(3))).len(), 1);
     assert!(rm.register(s(1), &tm(1), "host1".into(), spec()).is_ok());
     let released = Command::ReleaseWorker { resource_id: tm(2) };
     assert!(rm.tick(s(120)).contains(&released), "the other one never came");
@@ -113,31 +113,31 @@ fn recovered_workers_may_register_and_count() {
 #[test]
 fn missing_workers_are_requested_once_and_cancelled_when_not_needed() {
     let mut rm = active();
-    assert_eq!(requested(&rm.need(s(0), 0, workers(2))), [1, 2]);
-    assert_eq!(rm.need(s(1), 0, workers(2)), []);
+    assert_eq!(requested(&rm.need(s(0), 0, missing(2))), [1, 2]);
+    assert_eq!(rm.need(s(1), 0, missing(2)), []);
     rm.driver(s(1), started(1, 1));
-    assert_eq!(rm.need(s(1), 0, workers(1)), [Command::CancelRequest { request: 2 }]);
-    assert_eq!(rm.need(s(1), 0, workers(0)), [], "what has started may come");
+    assert_eq!(rm.need(s(1), 0, missing(1)), [Command::CancelRequest { request: 2 }]);
+    assert_eq!(rm.need(s(1), 0, missing(0)), [], "what has started may come");
     let late = Command::ReleaseWorker { resource_id: tm(2) };
     assert_eq!(rm.driver(s(2), started(2, 2)), [late], "late");
 }
 
 #[test]
-fn a_declaration_made_without_the_newest_workers_is_not_acted_on() {
+fn a_declaration_made_without_the_newest_task_managers_is_not_acted_on() {
     let mut rm = needing(1);
     rm.driver(s(1), started(1, 1));
     register(&mut rm, s(2), 1);
-    assert_eq!(rm.need(s(2), 0, workers(1)), [], "made before tm1 was known");
-    assert_eq!(rm.need(s(2), 1, workers(0)), []);
-    assert_eq!(requested(&rm.need(s(3), 1, workers(1))), [2]);
+    assert_eq!(rm.need(s(2), 0, missing(1)), [], "made before tm1 was known");
+    assert_eq!(rm.need(s(2), 1, missing(0)), []);
+    assert_eq!(requested(&rm.need(s(3), 1, missing(1))), [2]);
 }
 
 #[test]
-fn a_worker_between_registration_and_report_still_counts() {
+fn a_task_manager_between_registration_and_report_still_counts() {
     let mut rm = needing(1);
     rm.driver(s(1), started(1, 1));
     let (id, _) = rm.register(s(2), &tm(1), "host1".into(), spec()).expect("accepted");
-    assert_eq!(rm.need(s(2), 0, workers(1)), []);
+    assert_eq!(rm.need(s(2), 0, missing(1)), []);
     assert_eq!(rm.reported(&tm(1), id), Some(true));
 }
 
@@ -164,7 +164,7 @@ fn failed_starts_back_off_and_avoid_the_node() {
     rm.driver(s(11), started(3, 1));
     let id = register(&mut rm, s(12), 1);
     rm.lost(id, "silent".into());
-    assert_eq!(requested(&rm.need(s(12), 2, workers(1))), [4], "a success ends the pause");
+    assert_eq!(requested(&rm.need(s(12), 2, missing(1))), [4], "a success ends the pause");
     rm.driver(s(12), failed(4));
     assert_eq!(requested(&rm.tick(s(15))), [5], "3 s again");
     assert_eq!(rm.driver(s(16), failed(4)), [], "membership_version twice, counted once");
@@ -176,7 +176,7 @@ fn too_many_failures_in_a_minute_wait_for_the_minute_to_pass() {
     settings.retry_interval = s(0);
     settings.max_failures_per_minute = 3.0;
     let mut rm = of(Some(settings), Mutation::None);
-    rm.need(s(0), 0, workers(1));
+    rm.need(s(0), 0, missing(1));
     for request in 1..=3 {
         rm.driver(s(request), failed(request));
     }
@@ -197,7 +197,7 @@ fn a_worker_that_never_registers_is_given_up_and_replaced_after_the_pause() {
 }
 
 #[test]
-fn a_lost_worker_is_closed_and_ended_one_that_left_may_come_back() {
+fn a_lost_task_manager_is_closed_and_ended_one_that_left_may_come_back() {
     let mut rm = needing(2);
     rm.driver(s(0), started(1, 1));
     rm.driver(s(0), started(2, 2));
@@ -228,7 +228,7 @@ fn a_container_that_exits_closes_its_task_executor_at_once() {
 }
 
 #[test]
-fn an_idle_worker_is_told_to_end_and_released() {
+fn an_idle_task_manager_is_told_to_end_and_released() {
     let mut rm = needing(1);
     rm.driver(s(0), started(1, 1));
     let id = register(&mut rm, s(1), 1);
@@ -286,7 +286,7 @@ proptest! {
         for op in ops {
             let mut registered = None;
             let commands = match op {
-                Op::Need(n) => { wanted = n; rm.need(now, rm.membership_version, workers(n)) }
+                Op::Need(n) => { wanted = n; rm.need(now, rm.membership_version, missing(n)) }
                 Op::Start(i, n) if !open.is_empty() => {
                     let request = open.remove(i % open.len());
                     let new = !starting.contains(&n) && rm.pool.as_ref().is_some_and(|p| !p.is_ours(&tm(n)));
@@ -337,7 +337,7 @@ proptest! {
             };
             let mut commands = commands;
             if let Some(seen) = registered {
-                commands.extend(rm.need(now, seen, workers(wanted)));
+                commands.extend(rm.need(now, seen, missing(wanted)));
             }
             rm.check();
             let before = open.len() + starting.len();

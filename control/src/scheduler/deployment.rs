@@ -2,7 +2,7 @@
 //! places. A table is made once and shared by all deployments of a turn. This module must never do
 //! work per edge and consuming task.
 
-use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, TaskManager};
 use model::{
     AllocationId, EdgeId, ExecutionAttemptId, JobVertexId, OperatorId, ResourceId, StateHandle,
 };
@@ -49,7 +49,7 @@ pub struct TaskPlacement {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deployment {
     /// TaskExecutor that the deployment is sent to.
-    pub worker: Arc<Worker>,
+    pub task_manager: Arc<TaskManager>,
     /// The address (`host:port`) at which the job's program host on that TaskExecutor exchanges records.
     pub data_address: Arc<str>,
     /// One table for each input edge of the vertices that have a task here, with the places of the producers; shared between deployments.
@@ -62,14 +62,14 @@ pub struct Deployment {
 /// left out. The deployments are ordered by TaskExecutor, the tasks in each as in `tasks`. The caller fills in the state that each task is
 /// restored with (`restore`, `ended`), which is empty here. Sends nothing.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
-    let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
+    let mut by_task_manager: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {
         let placed = exec.task(*index).and_then(|task| task.placement.as_ref());
         let (Some(placement), Some(attempt)) = (placed, exec.attempt_id(*index)) else {
             continue;
         };
-        let key = (&placement.worker.resource_id, &placement.data_address);
-        let draft = by_worker.entry(key).or_insert_with(|| Draft::new(placement));
+        let key = (&placement.task_manager.resource_id, &placement.data_address);
+        let draft = by_task_manager.entry(key).or_insert_with(|| Draft::new(placement));
         draft.vertices.insert(exec.split(*index).0);
         draft.deployment.tasks.push(TaskPlacement {
             attempt,
@@ -79,8 +79,8 @@ pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment
         });
     }
     let mut tables = Tables::new(exec);
-    let mut out = Vec::with_capacity(by_worker.len());
-    for Draft { mut deployment, vertices } in by_worker.into_values() {
+    let mut out = Vec::with_capacity(by_task_manager.len());
+    for Draft { mut deployment, vertices } in by_task_manager.into_values() {
         deployment.producers = vertices.iter().flat_map(|v| tables.inputs_of(*v)).collect();
         out.push(deployment);
     }
@@ -96,7 +96,7 @@ struct Draft {
 impl Draft {
     fn new(placement: &Placement) -> Self {
         let deployment = Deployment {
-            worker: placement.worker.clone(),
+            task_manager: placement.task_manager.clone(),
             data_address: placement.data_address.clone(),
             producers: Vec::new(),
             tasks: Vec::new(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex};
 use crate::slot_pool::SlotPool;
-use crate::testing::worker;
+use crate::testing::task_manager;
 use model::testing::{coordinate, edge, graph, pair, vertex};
 use model::{AllocationId, JobGraph, MemorySize, ResourceProfile, ShipStrategy};
 use proptest::prelude::*;
@@ -65,14 +65,14 @@ fn a_slot_holds_one_subtask_of_each_vertex_of_its_group() {
 #[test]
 fn each_task_executor_gets_one_deployment_and_edges_share_one_table() {
     let mut exec = exec(pair(4, 4, ShipStrategy::Hash));
-    let workers: Vec<_> = (0..2).map(|n| Arc::new(worker(n, 1))).collect();
+    let task_managers: Vec<_> = (0..2).map(|n| Arc::new(task_manager(n, 1))).collect();
     let all: Vec<TaskIndex> = (0..8).map(TaskIndex).collect();
     for task in &all {
         let on = (task.0 % 4) as usize / 2;
         exec.place(
             *task,
             Placement {
-                worker: workers[on].clone(),
+                task_manager: task_managers[on].clone(),
                 allocation: AllocationId(u128::from(task.0 % 4)),
                 data_address: Arc::from(format!("host{on}:1")),
             },

@@ -28,7 +28,7 @@ pub struct Waiting<'a> {
     /// Numbers of slots by profile that TaskExecutors have allocated to the job and that another job could use now. Empty if it has none,
     /// or is not to be asked: it was asked 2 to 15 s ago and has freed nothing since.
     pub held: Slots<'a>,
-    /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where workers are requested), so that
+    /// True if the job has waited for slots longer than a grace time (0.5 s, or 15 s where TaskManagers are requested), so that
     /// other jobs are asked to yield to it. False: it may still get slots without that.
     pub is_due: bool,
 }

@@ -2,7 +2,7 @@
 //! a slot.
 
 use super::counts::Counts;
-use super::workers::{Slot, SlotState};
+use super::task_managers::{Slot, SlotState};
 use model::{InstanceId, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ pub(super) struct Held {
     slots: BTreeMap<InstanceId, BTreeSet<u32>>,
     /// All slots that the job holds.
     pub(super) all: Counts,
-    /// The job's slots on usable workers.
+    /// The job's slots on usable TaskManagers.
     pub(super) usable: Counts,
-    /// The job's slots on usable workers that a TaskExecutor has allocated to it; pending ones do not count.
+    /// The job's slots on usable TaskManagers that a TaskExecutor has allocated to it; pending ones do not count.
     pub(super) given: Counts,
 }
 
@@ -32,16 +32,17 @@ impl Holdings {
         self.by_job.get(&job)
     }
 
-    /// Returns the worker and index of each slot of a job, ascending.
+    /// Returns the TaskManager and index of each slot of a job, ascending.
     pub(super) fn slots_of(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32)> {
-        let workers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
-        workers.flat_map(|(instance, slots)| slots.iter().map(move |index| (*instance, *index)))
+        let task_managers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
+        task_managers
+            .flat_map(|(instance, slots)| slots.iter().map(move |index| (*instance, *index)))
     }
 
-    /// Returns the workers on which a job holds slots, ascending, and the number of its slots on each.
-    pub(super) fn workers_of(&self, job: JobId) -> impl Iterator<Item = (InstanceId, usize)> {
-        let workers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
-        workers.map(|(instance, slots)| (*instance, slots.len()))
+    /// Returns the TaskManagers on which a job holds slots, ascending, and the number of its slots on each.
+    pub(super) fn task_managers_of(&self, job: JobId) -> impl Iterator<Item = (InstanceId, usize)> {
+        let task_managers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
+        task_managers.map(|(instance, slots)| (*instance, slots.len()))
     }
 
     /// Returns the jobs whose slots have changed since the last call.
@@ -72,9 +73,9 @@ impl Holdings {
             debug_assert!(false, "a slot of job {} was not counted", holder.job_id);
             return;
         };
-        if let Some(on_worker) = held.slots.get_mut(&place.0) {
-            on_worker.remove(&place.1);
-            if on_worker.is_empty() {
+        if let Some(on_task_manager) = held.slots.get_mut(&place.0) {
+            on_task_manager.remove(&place.1);
+            if on_task_manager.is_empty() {
                 held.slots.remove(&place.0);
             }
         }
@@ -89,7 +90,7 @@ impl Holdings {
         self.touched.insert(holder.job_id);
     }
 
-    /// Records that a slot's worker has become usable or unusable.
+    /// Records that a slot's TaskManager has become usable or unusable.
     pub(super) fn set_usable(&mut self, slot: &Slot, usable: bool) {
         if let Some(holder) = slot.state.holder()
             && let Some(held) = self.by_job.get_mut(&holder.job_id)

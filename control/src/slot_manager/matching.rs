@@ -1,8 +1,8 @@
-//! Matches slots with requirements, and computes the workers that the unmet rest needs. Functions
+//! Matches slots with requirements, and computes the TaskManagers that the unmet rest needs. Functions
 //! of values alone.
 //!
 //! Laws (see the property tests): a slot meets one requirement at most; a requirement is never met by
-//! more slots than it asks for; workers asked for never offer a whole worker more than is unmet.
+//! more slots than it asks for; TaskManagers asked for never offer a whole TaskManager more than is unmet.
 
 use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
 use std::collections::BTreeMap;
@@ -62,25 +62,28 @@ fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfil
     sums.into_iter().rev().collect()
 }
 
-/// The new workers (TaskManagers to be started) that unmet requirements need, as [`workers_for`] computes them for the SlotManager; nothing
-/// is requested yet.
+/// The new TaskManagers (still to be started) that unmet requirements need, as [`task_managers_for`] computes them for the SlotManager;
+/// nothing is requested yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WorkersNeeded {
-    /// Number of new workers by spec (the configured one, or the same with fewer, larger slots); 0 only for requirements of 0 slots.
-    pub workers: BTreeMap<WorkerResourceSpec, u32>,
-    /// The requirements that no worker of the configured size can meet, not even with a single slot.
+pub struct TaskManagersNeeded {
+    /// Number of new TaskManagers by spec (the configured one, or the same with fewer, larger slots); 0 only for requirements of 0 slots.
+    pub task_managers: BTreeMap<WorkerResourceSpec, u32>,
+    /// The requirements that no TaskManager of the configured size can meet, not even with a single slot.
     pub impossible: Vec<ResourceRequirement>,
 }
 
-/// Computes the workers that would meet all of `unmet`, in whole workers. `worker` is the configured size; a requirement larger than one of
-/// its slots gets workers of the same size, cut into fewer, larger slots, or is returned as impossible if it exceeds the whole worker. For
-/// each spec the number is rounded up; the spare slots of one spec are not used for requirements of another. Slots that exist already are
-/// not considered: `unmet` is what they leave.
-pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
+/// Computes the TaskManagers that would meet all of `unmet`, in whole TaskManagers. `task_manager` is the configured size; a requirement
+/// larger than one of its slots gets TaskManagers of the same size, cut into fewer, larger slots, or is returned as impossible if it
+/// exceeds the whole TaskManager. For each spec the number is rounded up; the spare slots of one spec are not used for requirements of
+/// another. Slots that exist already are not considered: `unmet` is what they leave.
+pub fn task_managers_for(
+    unmet: &[ResourceRequirement],
+    task_manager: &WorkerResourceSpec,
+) -> TaskManagersNeeded {
     let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
-    let mut needed = WorkersNeeded::default();
+    let mut needed = TaskManagersNeeded::default();
     for (profile, slots) in demanding_first(unmet) {
-        match spec_for(profile, worker) {
+        match spec_for(profile, task_manager) {
             Some(spec) => {
                 let wanted = slots_of.entry(spec).or_default();
                 *wanted = wanted.saturating_add(slots);
@@ -89,16 +92,19 @@ pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -
         }
     }
     for (spec, slots) in slots_of {
-        let workers = slots.div_ceil(spec.slots.max(1));
-        needed.workers.insert(spec, workers);
+        let task_managers = slots.div_ceil(spec.slots.max(1));
+        needed.task_managers.insert(spec, task_managers);
     }
     needed
 }
 
-/// Returns `worker`, cut into as many slots as possible that each fulfil `profile`.
-fn spec_for(profile: &ResourceProfile, worker: &WorkerResourceSpec) -> Option<WorkerResourceSpec> {
-    (1..=worker.slots.max(1)).rev().find_map(|slots| {
-        let spec = WorkerResourceSpec { slots, ..worker.clone() };
+/// Returns `task_manager`, cut into as many slots as possible that each fulfil `profile`.
+fn spec_for(
+    profile: &ResourceProfile,
+    task_manager: &WorkerResourceSpec,
+) -> Option<WorkerResourceSpec> {
+    (1..=task_manager.slots.max(1)).rev().find_map(|slots| {
+        let spec = WorkerResourceSpec { slots, ..task_manager.clone() };
         spec.slot_profile().fulfils(profile).then_some(spec)
     })
 }
@@ -115,7 +121,7 @@ mod tests {
     fn needs(cpu: u64, slots: u32) -> ResourceRequirement {
         ResourceRequirement { profile: profile(cpu, 0), slots }
     }
-    fn worker(slots: u32) -> WorkerResourceSpec {
+    fn task_manager(slots: u32) -> WorkerResourceSpec {
         WorkerResourceSpec { cpu_millis: 4000, task: MemorySize(4096), slots, ..Default::default() }
     }
 
@@ -128,15 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_counted_in_whole_ones_and_resized_for_large_slots() {
-        let of = |spec: WorkerResourceSpec, n| WorkersNeeded {
-            workers: BTreeMap::from([(spec, n)]),
+    fn task_managers_are_counted_in_whole_ones_and_resized_for_large_slots() {
+        let of = |spec: WorkerResourceSpec, n| TaskManagersNeeded {
+            task_managers: BTreeMap::from([(spec, n)]),
             impossible: vec![],
         };
-        assert_eq!(workers_for(&[needs(0, 8)], &worker(4)), of(worker(4), 2));
-        assert_eq!(workers_for(&[needs(0, 9)], &worker(4)), of(worker(4), 3));
-        assert_eq!(workers_for(&[needs(2000, 3)], &worker(4)), of(worker(2), 2));
-        assert_eq!(workers_for(&[needs(5000, 1)], &worker(4)).impossible, [needs(5000, 1)]);
+        assert_eq!(task_managers_for(&[needs(0, 8)], &task_manager(4)), of(task_manager(4), 2));
+        assert_eq!(task_managers_for(&[needs(0, 9)], &task_manager(4)), of(task_manager(4), 3));
+        assert_eq!(task_managers_for(&[needs(2000, 3)], &task_manager(4)), of(task_manager(2), 2));
+        assert_eq!(
+            task_managers_for(&[needs(5000, 1)], &task_manager(4)).impossible,
+            [needs(5000, 1)]
+        );
     }
 
     prop_compose! {
@@ -169,14 +178,14 @@ mod tests {
         }
 
         #[test]
-        fn workers_never_exceed_what_is_unmet(
+        fn task_managers_never_exceed_what_is_unmet(
             requirements in proptest::collection::vec(a_requirement(), 0..5), slots in 1u32..6,
         ) {
-            let needed = workers_for(&requirements, &worker(slots));
+            let needed = task_managers_for(&requirements, &task_manager(slots));
             let unmet: u32 = requirements.iter().map(|r| r.slots).sum();
             let impossible: u32 = needed.impossible.iter().map(|r| r.slots).sum();
             let (mut offered, mut slack) = (0, 0);
-            for (spec, n) in &needed.workers {
+            for (spec, n) in &needed.task_managers {
                 prop_assert!(*n > 0 || unmet == 0 || requirements.iter().any(|r| r.slots == 0));
                 offered += spec.slots * n;
                 slack += spec.slots - 1;

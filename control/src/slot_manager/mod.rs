@@ -1,13 +1,13 @@
 //! Matches the requirements that jobs declare with the slots of TaskExecutors, and reports what is missing.
 //!
 //! There is one value per session of its ResourceManager, and it is dropped with that session. All input comes through
-//! the ResourceManager, with the worker's incarnation. The SlotManager never calls anybody: each method changes state,
+//! the ResourceManager, with the TaskManager's incarnation. The SlotManager never calls anybody: each method changes state,
 //! and [`SlotManager::check`] returns the commands that follow.
 //!
 //! The cost of every method grows with its own input (a report, a job's slots) or with the logarithm of the numbers of
-//! jobs, workers and slots: a submission costs the same with 10 and with 1,000 jobs waiting.
+//! jobs, TaskManagers and slots: a submission costs the same with 10 and with 1,000 jobs waiting.
 //!
-//! Laws: a slot is never given twice; the slots requested for a requirement never exceed it; the workers asked for
+//! Laws: a slot is never given twice; the slots requested for a requirement never exceed it; the TaskManagers asked for
 //! never exceed what is declared; a report of one incarnation never changes another's slots.
 
 mod choosing;
@@ -19,10 +19,10 @@ mod queue;
 mod shelves;
 mod shortages;
 mod supply;
+pub mod task_managers;
 #[cfg(test)]
 mod tests;
 mod types;
-pub mod workers;
 mod yielding;
 
 pub use types::{Command, Overview, Refusal, Settings, Shortage, SlotRequest, Supply};
@@ -39,7 +39,7 @@ use queue::{Queue, Waiter};
 use shortages::Agenda;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use workers::{NewWorker, SlotState, Workers};
+use task_managers::{NewTaskManager, SlotState, TaskManagers};
 use yielding::Asked;
 
 #[derive(Debug)]
@@ -56,15 +56,15 @@ struct Job {
     promised_at: Option<Duration>,
 }
 
-/// The state of a SlotManager, which gives the slots of workers to jobs: workers and their slots, the jobs' requirements, and the jobs that
-/// wait. In memory only; the next leader learns all of it from reports and declarations. Calls nobody: [`SlotManager::check`] returns the
-/// commands; `report`, `slot_granted` and `remove_job` return their [`Command::FreeSlot`] at once.
+/// The state of a SlotManager, which gives the slots of TaskManagers to jobs: TaskManagers and their slots, the jobs' requirements, and the
+/// jobs that wait. In memory only; the next leader learns all of it from reports and declarations. Calls nobody: [`SlotManager::check`]
+/// returns the commands; `report`, `slot_granted` and `remove_job` return their [`Command::FreeSlot`] at once.
 #[derive(Debug)]
 pub struct SlotManager {
     settings: Settings,
-    workers: Workers,
+    task_managers: TaskManagers,
     jobs: BTreeMap<JobId, Job>,
-    /// Workers that can never be provided, each with the reason.
+    /// TaskManagers that can never be provided, each with the reason.
     never_met: BTreeMap<WorkerResourceSpec, String>,
     /// True if `never_met` has changed since the last check.
     refusals_changed: bool,
@@ -88,10 +88,10 @@ pub struct SlotManager {
 }
 
 impl SlotManager {
-    /// Makes a SlotManager without workers and jobs.
+    /// Makes a SlotManager without TaskManagers and jobs.
     pub fn new(settings: Settings) -> Self {
         Self {
-            workers: Workers::new(settings.mutation.keeps(Rule::PendingSlotIsTaken)),
+            task_managers: TaskManagers::new(settings.mutation.keeps(Rule::PendingSlotIsTaken)),
             settings,
             jobs: BTreeMap::new(),
             never_met: BTreeMap::new(),
@@ -110,31 +110,31 @@ impl SlotManager {
         }
     }
 
-    /// Returns true if workers, slots, requirements or blocked nodes have changed since the last [`SlotManager::check`], which should be
-    /// called then. A granted request, newly refused worker specs and time that has passed do not count.
+    /// Returns true if TaskManagers, slots, requirements or blocked nodes have changed since the last [`SlotManager::check`], which should
+    /// be called then. A granted request, newly refused TaskManager specs and time that has passed do not count.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// Returns the registered workers and their slots.
-    pub fn workers(&self) -> &Workers {
-        &self.workers
+    /// Returns the registered TaskManagers and their slots.
+    pub fn task_managers(&self) -> &TaskManagers {
+        &self.task_managers
     }
 
     /// Adds a TaskExecutor with its first slot report; an earlier registration (incarnation) of the same process is removed
     /// with its slots. The next [`SlotManager::check`] gives the free slots to jobs. `now` is monotonic.
-    pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
-        self.workers.add(now, worker);
+    pub fn add_task_manager(&mut self, now: Duration, task_manager: NewTaskManager) {
+        self.task_managers.add(now, task_manager);
         self.changes += 1;
         self.dirty = true;
     }
 
     /// Removes a TaskExecutor that is gone, with its slots; jobs that held some of them miss them from now on, and the next check looks for
     /// replacements. Slots stay as they are if the TaskExecutor is not registered; the removal is counted all the same
-    /// ([`Command::NeedWorkers`]'s `seen`).
-    pub fn remove_worker(&mut self, instance_id: InstanceId) {
+    /// ([`Command::NeedTaskManagers`]'s `seen`).
+    pub fn remove_task_manager(&mut self, instance_id: InstanceId) {
         if self.settings.mutation.keeps(Rule::LostSlotsReplaced) {
-            self.workers.remove(instance_id);
+            self.task_managers.remove(instance_id);
         }
         self.changes += 1;
         self.dirty = true;
@@ -158,7 +158,7 @@ impl SlotManager {
             .map(|held| held.allocation_id)
             .collect();
         let settle = self.settings.settle;
-        self.dirty |= self.workers.reconcile(now, instance_id, report, settle);
+        self.dirty |= self.task_managers.reconcile(now, instance_id, report, settle);
         let free = |allocation_id| Command::FreeSlot { instance_id, allocation_id };
         held.into_iter().map(free).collect()
     }
@@ -172,9 +172,9 @@ impl SlotManager {
         index: u32,
         allocation_id: AllocationId,
     ) {
-        let held = self.workers.state(instance_id, index).and_then(|state| state.holder());
+        let held = self.task_managers.state(instance_id, index).and_then(|state| state.holder());
         if let Some(held) = held.filter(|held| held.allocation_id == allocation_id) {
-            self.dirty |= self.workers.set(now, instance_id, index, SlotState::Free);
+            self.dirty |= self.task_managers.set(now, instance_id, index, SlotState::Free);
             if let Some(job) = self.jobs.get_mut(&held.job_id) {
                 job.gave();
             }
@@ -187,11 +187,11 @@ impl SlotManager {
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have arrived first.
-        if !self.workers.is_held_under(instance_id, index, allocation_id) {
+        if !self.task_managers.is_held_under(instance_id, index, allocation_id) {
             return None;
         }
         let held = SlotAllocation { job_id, allocation_id };
-        self.workers.set(now, instance_id, index, SlotState::Allocated(held));
+        self.task_managers.set(now, instance_id, index, SlotState::Allocated(held));
         let ended = self.ended.contains(&job_id);
         ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
@@ -201,12 +201,12 @@ impl SlotManager {
     /// slot is no longer held under that allocation. `now` is monotonic.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
-        if self.workers.is_held_under(instance, index, request.allocation_id) {
+        if self.task_managers.is_held_under(instance, index, request.allocation_id) {
             let state = match refusal {
                 Refusal::Occupied(held) => SlotState::Allocated(held),
                 Refusal::NotKnown => SlotState::Unknown,
             };
-            self.workers.set(now, instance, index, state);
+            self.task_managers.set(now, instance, index, state);
             self.dirty = true;
         }
     }
@@ -261,28 +261,28 @@ impl SlotManager {
             self.dirty = true;
         }
         self.ended.insert(job_id);
-        let given = |slot: &workers::Slot| match slot.state {
+        let given = |slot: &task_managers::Slot| match slot.state {
             SlotState::Allocated(held) => Some(held.allocation_id),
             SlotState::Pending(_) | SlotState::Free | SlotState::Unknown => None,
         };
-        let held = self.workers.held_by(job_id);
+        let held = self.task_managers.held_by(job_id);
         held.filter_map(|(instance_id, _, slot)| {
             Some(Command::FreeSlot { instance_id, allocation_id: given(slot)? })
         })
         .collect()
     }
 
-    /// Replaces the set of blocked nodes (host names, spelled as the workers register them): no new slots on them are given to jobs; held
-    /// slots stay. Nodes that are no longer in the set count as usable again from the next check on.
+    /// Replaces the set of blocked nodes (host names, spelled as the TaskManagers register them): no new slots on them are given to jobs;
+    /// held slots stay. Nodes that are no longer in the set count as usable again from the next check on.
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
-        self.workers.block_hosts(hosts.into_iter().collect());
+        self.task_managers.block_hosts(hosts.into_iter().collect());
         self.dirty = true;
     }
 
-    /// Replaces the set of worker specs that the external resource system can never provide, each with the reason. The next
+    /// Replaces the set of TaskManager specs that the external resource system can never provide, each with the reason. The next
     /// [`SlotManager::check`] reports the shortage ([`Command::ReportShortage`]) for the jobs that miss slots of one of them, at the
     /// earliest 0.5 s after their shortage began, instead of only after `slot.request.timeout`.
-    pub fn refuse_workers(
+    pub fn refuse_task_managers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
     ) {
@@ -291,7 +291,7 @@ impl SlotManager {
     }
 
     /// Gives free slots to jobs with a shortage, and returns all commands that follow at `now` (monotonic): slot requests,
-    /// requests to yield, reports of shortages, and, if workers are requested, released idle workers and missing workers. To be
+    /// requests to yield, reports of shortages, and, if TaskManagers are requested, released idle and missing TaskManagers. To be
     /// called after changes and at regular intervals.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
@@ -304,22 +304,24 @@ impl SlotManager {
         self.ask_to_yield(now, &mut commands);
         self.report_shortages(now, &mut commands);
         self.release_idle(now, &mut commands);
-        self.declare_workers(&mut commands);
-        let Self { ended, workers, .. } = self;
+        self.declare_task_managers(&mut commands);
+        let Self { ended, task_managers, .. } = self;
         // A slot in an unknown state may turn out to belong to one of these jobs.
-        ended.retain(|job| workers.holdings().of(*job).is_some() || workers.unknown() > 0);
+        ended.retain(|job| {
+            task_managers.holdings().of(*job).is_some() || task_managers.unknown() > 0
+        });
         commands
     }
 
     /// Recomputes the shortage of the jobs that declared or whose slots changed, and returns these jobs.
     fn refresh(&mut self) -> BTreeSet<JobId> {
         let mut changed = std::mem::take(&mut self.declared);
-        changed.append(&mut self.workers.take_touched());
+        changed.append(&mut self.task_managers.take_touched());
         for job_id in &changed {
             let Some(job) = self.jobs.get(job_id) else {
                 continue;
             };
-            let held = self.workers.holdings().of(*job_id);
+            let held = self.task_managers.holdings().of(*job_id);
             let slots = held.map(|held| held.all.as_slots()).unwrap_or_default();
             let unfulfilled = unmet_by(&job.requirements, slots);
             if unfulfilled.is_empty() {
@@ -355,7 +357,7 @@ impl SlotManager {
 
     /// Returns the slots that waiting jobs could be given: the free ones and those that waiting jobs hold.
     fn pool(&self) -> Counts {
-        let mut pool = self.workers.shelves().free().clone();
+        let mut pool = self.task_managers.shelves().free().clone();
         pool.add_all(self.queue.own());
         pool
     }
@@ -396,7 +398,7 @@ impl SlotManager {
 
     /// Returns true if a free slot fulfils one of the requirements in `open`.
     fn fits_somebody(&self, open: &Counts) -> bool {
-        let free = self.workers.shelves();
+        let free = self.task_managers.shelves();
         open.iter().any(|(need, _)| free.fulfilling(need).next().is_some())
     }
 
@@ -426,12 +428,12 @@ impl SlotManager {
         need: &ResourceRequirement,
         commands: &mut Vec<Command>,
     ) -> u32 {
-        let chosen = choosing::choose(&self.workers, job_id, need, self.settings.spread_out);
+        let chosen = choosing::choose(&self.task_managers, job_id, need, self.settings.spread_out);
         let mut requested = 0;
         for (instance_id, index) in chosen {
             let allocation_id = self.draw_allocation();
             let pending = SlotState::Pending(SlotAllocation { job_id, allocation_id });
-            if self.workers.set(now, instance_id, index, pending) {
+            if self.task_managers.set(now, instance_id, index, pending) {
                 requested += 1;
                 commands.push(Command::RequestSlot(SlotRequest {
                     instance_id,
@@ -450,13 +452,14 @@ impl SlotManager {
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
     }
 
-    /// Returns the numbers of registered and of blocked workers, of all their slots and of the free ones, for REST.
+    /// Returns the numbers of registered and of blocked TaskManagers, of all their slots and of the free ones, for REST.
     pub fn overview(&self) -> Overview {
-        let (workers, slots, free_slots) = self.workers.totals();
-        let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };
-        for worker in self.workers.on_blocked_hosts() {
-            sums.blocked_workers += 1;
-            sums.blocked_free_slots += u32::try_from(worker.free().count()).unwrap_or(u32::MAX);
+        let (task_managers, slots, free_slots) = self.task_managers.totals();
+        let mut sums = Overview { task_managers, slots, free_slots, ..Overview::default() };
+        for task_manager in self.task_managers.on_blocked_hosts() {
+            sums.blocked_task_managers += 1;
+            sums.blocked_free_slots +=
+                u32::try_from(task_manager.free().count()).unwrap_or(u32::MAX);
         }
         sums
     }

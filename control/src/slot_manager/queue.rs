@@ -16,7 +16,7 @@ pub(super) struct Waiter {
     pub(super) order: u64,
     /// The job's unfulfilled requirements; not empty.
     pub(super) unfulfilled: Vec<ResourceRequirement>,
-    /// The slots that the job holds on usable workers.
+    /// The slots that the job holds on usable TaskManagers.
     pub(super) own: Counts,
     /// True if a TaskExecutor has allocated some of these slots, so that other jobs could use them.
     pub(super) gives: bool,
@@ -47,7 +47,7 @@ pub(super) struct Queue {
     givers: BTreeSet<JobId>,
     /// The unfulfilled requirements of all waiting jobs together.
     unfulfilled: Counts,
-    /// The slots that all waiting jobs hold on usable workers.
+    /// The slots that all waiting jobs hold on usable TaskManagers.
     own: Counts,
 }
 
@@ -82,7 +82,7 @@ impl Queue {
         &self.unfulfilled
     }
 
-    /// Returns the slots that all waiting jobs hold on usable workers.
+    /// Returns the slots that all waiting jobs hold on usable TaskManagers.
     pub(super) fn own(&self) -> &Counts {
         &self.own
     }

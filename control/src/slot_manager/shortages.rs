@@ -1,10 +1,10 @@
 //! Reports of requirements that cannot be met: their time, receiver and text. This module must never report slots that
 //! are merely about to be returned.
 
-use super::workers::{Slot, SlotState, Worker};
+use super::task_managers::{Slot, SlotState, TaskManager};
 use super::{
     Command, Job, Shortage, SlotManager, Supply,
-    matching::{unmet_by, workers_for},
+    matching::{task_managers_for, unmet_by},
 };
 use model::{JobId, ResourceProfile, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ impl SlotManager {
     pub(super) fn report_shortages(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let passive = matches!(self.settings.supply, Supply::Passive { .. });
         let refused = std::mem::take(&mut self.refusals_changed);
-        if refused || (self.workers.take_shrunk() && passive) {
+        if refused || (self.task_managers.take_shrunk() && passive) {
             // A job that was `Hopeful` may be `Hopeless` now.
             for job_id in self.queue.jobs() {
                 let since = self.jobs.get(&job_id).and_then(|job| job.short_since);
@@ -123,17 +123,17 @@ impl SlotManager {
             // Slots that other jobs hold will be returned, so the job may wait for them. Its JobMaster decides how
             // long.
             Supply::Passive { .. } => {
-                let all = self.workers.shelves().usable().as_slots();
+                let all = self.task_managers.shelves().usable().as_slots();
                 match unmet_by(&job.requirements, all).is_empty() {
                     true => Outlook::Hopeful,
                     false => Outlook::Hopeless,
                 }
             }
-            Supply::Active { request_timeout, worker, .. } => {
+            Supply::Active { request_timeout, task_manager, .. } => {
                 let until = since.saturating_add(*request_timeout);
-                let needed = workers_for(&waiter.unfulfilled, worker);
+                let needed = task_managers_for(&waiter.unfulfilled, task_manager);
                 let refused =
-                    || needed.workers.keys().any(|spec| self.never_met.contains_key(spec));
+                    || needed.task_managers.keys().any(|spec| self.never_met.contains_key(spec));
                 match now >= until || !needed.impossible.is_empty() || refused() {
                     true => Outlook::Hopeless,
                     false => Outlook::HopefulUntil(until),
@@ -162,9 +162,9 @@ impl SlotManager {
             let there = self.seen_by(job_id, profile, all);
             parts.push(format!("needs {needs} {slots} of {profile}, {there}"));
         }
-        if let Supply::Active { worker, .. } = &self.settings.supply {
+        if let Supply::Active { task_manager, .. } = &self.settings.supply {
             let never = "a TaskManager for them can never be started";
-            let needed = workers_for(unfulfilled, worker).workers;
+            let needed = task_managers_for(unfulfilled, task_manager).task_managers;
             let refused = needed.keys().filter_map(|spec| self.never_met.get(spec));
             parts.extend(refused.map(|cause| format!("{never}: {cause}")));
         }
@@ -175,10 +175,10 @@ impl SlotManager {
     /// together.
     fn tally(&self, profile: &ResourceProfile) -> Tally {
         let mut tally = Tally::default();
-        for (_, worker) in self.workers.iter() {
-            for slot in worker.slots.values().filter(|slot| slot.profile.fulfils(profile)) {
+        for (_, task_manager) in self.task_managers.iter() {
+            for slot in task_manager.slots.values().filter(|slot| slot.profile.fulfils(profile)) {
                 tally.registered += 1;
-                if let Some(of) = self.share_of(worker, slot, &mut tally) {
+                if let Some(of) = self.share_of(task_manager, slot, &mut tally) {
                     *of += 1;
                 }
             }
@@ -188,7 +188,7 @@ impl SlotManager {
 
     fn share_of<'t>(
         &self,
-        worker: &Worker,
+        task_manager: &TaskManager,
         slot: &Slot,
         tally: &'t mut Tally,
     ) -> Option<&'t mut u32> {
@@ -197,7 +197,7 @@ impl SlotManager {
             Some(held) if self.jobs.contains_key(&held.job_id) => Some(&mut tally.running),
             Some(_) => Some(&mut tally.unknown),
             None => {
-                let free = slot.state == SlotState::Free && worker.usable();
+                let free = slot.state == SlotState::Free && task_manager.usable();
                 free.then_some(&mut tally.free)
             }
         }
@@ -205,7 +205,7 @@ impl SlotManager {
 
     /// Splits a waiting job's own slots off from those of all waiting jobs.
     fn seen_by(&self, job_id: JobId, profile: &ResourceProfile, mut tally: Tally) -> Tally {
-        let held = self.workers.holdings().of(job_id);
+        let held = self.task_managers.holdings().of(job_id);
         let own = held.into_iter().flat_map(|held| held.all.iter());
         let own = own.filter(|(of, _)| of.fulfils(profile)).map(|(_, slots)| slots).sum();
         debug_assert!(own <= tally.waiting, "{own} slots are a job's own, {tally:?}");

@@ -26,7 +26,7 @@ fn passive() -> SlotManager {
 }
 fn active(slots_max: Option<u32>, redundant: u32) -> SlotManager {
     SlotManager::new(settings(Supply::Active {
-        worker: spec(2),
+        task_manager: spec(2),
         request_timeout: s(300),
         idle_timeout: s(30),
         slots_max,
@@ -41,9 +41,9 @@ fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
     };
     SlotReport { slots: (0..slots).map(status).collect() }
 }
-/// Worker `name` in its incarnation `instance`, on a host of its own.
-fn worker(name: u32, instance: u128, slots: u32) -> NewWorker {
-    NewWorker {
+/// TaskManager `name` in its incarnation `instance`, on a host of its own.
+fn task_manager(name: u32, instance: u128, slots: u32) -> NewTaskManager {
+    NewTaskManager {
         instance_id: InstanceId(instance),
         resource_id: tm_name(name),
         host: format!("host{name}"),
@@ -61,17 +61,17 @@ fn requests(commands: &[Command]) -> Vec<SlotRequest> {
 fn shortages(commands: &[Command]) -> Vec<String> {
     picked!(commands, Command::ReportShortage(shortage) => shortage.message.clone())
 }
-/// The newest declaration of missing workers, as (slots of spec, how many).
+/// The newest declaration of missing TaskManagers, as (slots of spec, how many).
 fn missing(commands: &[Command]) -> Option<Vec<(u32, u32)>> {
-    let declared = picked!(commands, Command::NeedWorkers { missing, .. } => missing);
+    let declared = picked!(commands, Command::NeedTaskManagers { missing, .. } => missing);
     declared.last().map(|missing| missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
 }
 const JOB: JobId = JobId(1);
 const OTHER: JobId = JobId(2);
-/// A passive one with a worker of so many slots, and [`JOB`], which needs that many.
+/// A passive one with a TaskManager of so many slots, and [`JOB`], which needs that many.
 fn with_job(slots: u32, needed: u32) -> SlotManager {
     let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, slots));
+    sm.add_task_manager(s(0), task_manager(1, 11, slots));
     sm.require(JOB, master(1), any_slots(needed));
     sm
 }
@@ -90,13 +90,13 @@ fn declared_requirements_take_free_slots_and_are_not_exceeded_when_declared_agai
 }
 
 #[test]
-fn requirements_wait_for_workers() {
+fn requirements_wait_for_task_managers() {
     let mut sm = passive();
     sm.require(JOB, master(1), any_slots(2));
     assert_eq!(sm.check(s(1)), []);
-    sm.add_worker(s(2), worker(1, 11, 1));
+    sm.add_task_manager(s(2), task_manager(1, 11, 1));
     assert_eq!(requests(&sm.check(s(2))).len(), 1);
-    sm.add_worker(s(3), worker(2, 12, 1));
+    sm.add_task_manager(s(3), task_manager(2, 12, 1));
     assert_eq!(requests(&sm.check(s(3))).len(), 1);
 }
 
@@ -119,7 +119,7 @@ fn within_the_start_up_period_nothing_fails_after_it_the_shortage_is_reported_in
 #[test]
 fn after_the_start_up_period_slots_that_are_just_coming_back_are_waited_for() {
     let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.add_task_manager(s(0), task_manager(1, 11, 1));
     sm.require(OTHER, master(1), any_slots(1));
     let request = requests(&sm.check(s(1))).remove(0);
     sm.slot_granted(s(1), &request);
@@ -132,12 +132,12 @@ fn after_the_start_up_period_slots_that_are_just_coming_back_are_waited_for() {
 }
 
 #[test]
-fn slots_of_a_lost_worker_are_replaced() {
+fn slots_of_a_lost_task_manager_are_replaced() {
     let mut sm = with_job(2, 2);
     granted(&mut sm, s(1));
-    sm.add_worker(s(2), worker(2, 12, 2));
+    sm.add_task_manager(s(2), task_manager(2, 12, 2));
     assert_eq!(requests(&sm.check(s(2))), []);
-    sm.remove_worker(InstanceId(11));
+    sm.remove_task_manager(InstanceId(11));
     let again = requests(&sm.check(s(3)));
     assert!(again.len() == 2 && again.iter().all(|r| r.instance_id == InstanceId(12)));
 }
@@ -146,15 +146,15 @@ fn slots_of_a_lost_worker_are_replaced() {
 fn a_new_incarnation_replaces_the_earlier_one_which_is_not_heard_any_more() {
     let mut sm = with_job(1, 1);
     let old = requests(&sm.check(s(1))).remove(0);
-    sm.add_worker(s(2), worker(1, 12, 1));
+    sm.add_task_manager(s(2), task_manager(1, 12, 1));
     let new = requests(&sm.check(s(2))).remove(0);
     assert_eq!(new.instance_id, InstanceId(12));
     sm.slot_granted(s(2), &old);
     sm.free_slot(s(2), InstanceId(11), 0, new.allocation_id);
     sm.report(s(9), InstanceId(11), report(1, 1, &[]));
-    sm.remove_worker(InstanceId(11));
+    sm.remove_task_manager(InstanceId(11));
     assert_eq!(requests(&sm.check(s(9))), []);
-    assert!(sm.workers().is_held_under(InstanceId(12), 0, new.allocation_id));
+    assert!(sm.task_managers().is_held_under(InstanceId(12), 0, new.allocation_id));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn an_occupied_slot_belongs_to_whom_its_task_executor_says_and_another_is_asked(
     sm.slot_refused(s(1), &request, Refusal::Occupied(held));
     let again = requests(&sm.check(s(1))).remove(0);
     assert_ne!(again.index, request.index);
-    assert_eq!(sm.workers().held_by(OTHER).count(), 1);
+    assert_eq!(sm.task_managers().held_by(OTHER).count(), 1);
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn reports_reconcile_but_do_not_contradict_a_fresh_answer() {
 fn what_a_registration_reports_as_allocated_counts_for_its_job() {
     let mut sm = passive();
     let held = SlotAllocation { job_id: JOB, allocation_id: AllocationId(3) };
-    let mut recovered = worker(1, 11, 2);
+    let mut recovered = task_manager(1, 11, 2);
     recovered.report = report(1, 2, &[(0, held)]);
-    sm.add_worker(s(0), recovered);
+    sm.add_task_manager(s(0), recovered);
     sm.require(JOB, master(1), any_slots(2));
     assert_eq!(requests(&sm.check(s(1))).len(), 1);
 }
@@ -207,7 +207,7 @@ fn what_a_registration_reports_as_allocated_counts_for_its_job() {
 #[test]
 fn a_superseded_job_master_declares_nothing() {
     let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 4));
+    sm.add_task_manager(s(0), task_manager(1, 11, 4));
     sm.require(JOB, master(2), any_slots(1));
     sm.require(JOB, master(1), any_slots(4));
     assert_eq!(requests(&sm.check(s(1))).len(), 1);
@@ -222,7 +222,7 @@ fn asked(commands: &[Command]) -> Vec<(JobId, u32)> {
     })
 }
 
-/// Workers of four slots, each of them held by the job of its number: so they registered at a new
+/// TaskManagers of four slots, each of them held by the job of its number: so they registered at a new
 /// ResourceManager.
 fn parts_of(sm: &mut SlotManager, jobs: u32) {
     for n in 1..=jobs {
@@ -232,7 +232,10 @@ fn parts_of(sm: &mut SlotManager, jobs: u32) {
         };
         let held: Vec<_> = (0..4).map(held).collect();
         let report = report(n, 4, &held);
-        sm.add_worker(s(0), NewWorker { report, ..worker(n, 10 + u128::from(n), 4) });
+        sm.add_task_manager(
+            s(0),
+            NewTaskManager { report, ..task_manager(n, 10 + u128::from(n), 4) },
+        );
     }
 }
 
@@ -251,7 +254,8 @@ fn three_jobs(needs: [u32; 3]) -> SlotManager {
 
 /// Makes the job free that number of its slots.
 fn yield_slots(sm: &mut SlotManager, now: Duration, job_id: JobId, slots: usize) {
-    let held: Vec<_> = sm.workers().held_by(job_id).map(|(i, n, s)| (i, n, s.state)).collect();
+    let held: Vec<_> =
+        sm.task_managers().held_by(job_id).map(|(i, n, s)| (i, n, s.state)).collect();
     for (instance, index, state) in held.into_iter().take(slots) {
         sm.free_slot(now, instance, index, state.holder().unwrap().allocation_id);
     }
@@ -303,7 +307,7 @@ fn a_small_job_takes_from_a_large_one_what_it_needs_only() {
     // When it has ended the large one has them back, and with a fifth it has all.
     sm.remove_job(OTHER);
     yield_slots(&mut sm, s(4), OTHER, 2);
-    sm.add_worker(s(4), worker(2, 12, 1));
+    sm.add_task_manager(s(4), task_manager(2, 12, 1));
     assert_eq!(granted(&mut sm, s(4)), BTreeMap::from([(JOB, 3)]));
 }
 
@@ -376,7 +380,7 @@ fn slots_on_blocked_nodes_are_not_asked_for() {
 }
 
 #[test]
-fn where_workers_can_be_asked_for_they_are_before_others_have_to_yield() {
+fn where_task_managers_can_be_asked_for_they_are_before_others_have_to_yield() {
     let mut sm = parted(active(None, 0), &[6, 6]);
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
     assert_eq!(asked(&sm.check(s(10))), []);
@@ -395,26 +399,26 @@ fn a_shortage_says_which_jobs_have_the_slots() {
 #[test]
 fn blocked_nodes_get_nothing_until_they_are_free_again() {
     let mut sm = passive();
-    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.add_task_manager(s(0), task_manager(1, 11, 2));
     sm.block_hosts(["host1".to_owned()]);
     sm.require(JOB, master(1), any_slots(1));
     assert_eq!(requests(&sm.check(s(1))), []);
     assert_eq!(shortages(&sm.check(s(70))), ["needs 1 slot of any size, 2 registered, 0 free"]);
     let sums = sm.overview();
-    assert_eq!((sums.blocked_workers, sums.blocked_free_slots, sums.free_slots), (1, 2, 2));
+    assert_eq!((sums.blocked_task_managers, sums.blocked_free_slots, sums.free_slots), (1, 2, 2));
     sm.block_hosts([]);
     assert_eq!(requests(&sm.check(s(71))).len(), 1);
 }
 
 #[test]
-fn workers_are_filled_one_after_the_other_or_in_turn() {
+fn task_managers_are_filled_one_after_the_other_or_in_turn() {
     for (spread_out, expected) in [(false, [11, 11]), (true, [11, 12])] {
         let start_up_until = s(0);
         let mut settings = settings(Supply::Passive { start_up_until });
         settings.spread_out = spread_out;
         let mut sm = SlotManager::new(settings);
-        sm.add_worker(s(0), worker(1, 11, 2));
-        sm.add_worker(s(0), worker(2, 12, 2));
+        sm.add_task_manager(s(0), task_manager(1, 11, 2));
+        sm.add_task_manager(s(0), task_manager(2, 12, 2));
         sm.require(JOB, master(1), any_slots(2));
         let on: Vec<u128> = requests(&sm.check(s(1))).iter().map(|r| r.instance_id.0).collect();
         assert_eq!(on, expected);
@@ -422,17 +426,17 @@ fn workers_are_filled_one_after_the_other_or_in_turn() {
 }
 
 #[test]
-fn an_active_one_declares_the_workers_that_are_missing_and_no_more() {
+fn an_active_one_declares_the_task_managers_that_are_missing_and_no_more() {
     let mut sm = active(None, 0);
     sm.require(JOB, master(1), any_slots(3));
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
     assert_eq!(sm.check(s(2)), [], "nothing new");
-    sm.add_worker(s(3), worker(1, 11, 2));
+    sm.add_task_manager(s(3), task_manager(1, 11, 2));
     let commands = sm.check(s(3));
     assert_eq!((requests(&commands).len(), missing(&commands)), (2, Some(vec![(2, 1)])));
-    sm.add_worker(s(4), worker(2, 12, 2));
+    sm.add_task_manager(s(4), task_manager(2, 12, 2));
     assert_eq!(missing(&sm.check(s(4))), Some(vec![]));
-    sm.remove_worker(InstanceId(12));
+    sm.remove_task_manager(InstanceId(12));
     assert_eq!(missing(&sm.check(s(5))), Some(vec![(2, 1)]), "lost ones are replaced");
     sm.remove_job(JOB);
     assert_eq!(missing(&sm.check(s(6))), Some(vec![]), "not when nobody needs them");
@@ -456,22 +460,22 @@ fn an_active_one_reports_a_shortage_after_the_request_timeout_and_what_is_imposs
 }
 
 #[test]
-fn a_job_that_needs_a_worker_which_can_never_be_had_is_told_at_once() {
+fn a_job_that_needs_a_task_manager_which_can_never_be_had_is_told_at_once() {
     let mut sm = active(None, 0);
     sm.require(JOB, master(1), any_slots(3));
     sm.check(s(1));
-    sm.refuse_workers([(spec(9), "too large".to_owned())]);
-    assert_eq!(shortages(&sm.check(s(2))), Vec::<String>::new(), "it needs other workers");
-    sm.refuse_workers([(spec(2), "maximum is 64 MiB".to_owned())]);
+    sm.refuse_task_managers([(spec(9), "too large".to_owned())]);
+    assert_eq!(shortages(&sm.check(s(2))), Vec::<String>::new(), "it needs other TaskManagers");
+    sm.refuse_task_managers([(spec(2), "maximum is 64 MiB".to_owned())]);
     let told = "needs 3 slots of any size, 0 registered, 0 free; a TaskManager for them can never be \
                 started: maximum is 64 MiB";
     assert_eq!(shortages(&sm.check(s(3))), [told]);
-    sm.refuse_workers([]);
+    sm.refuse_task_managers([]);
     assert_eq!(shortages(&sm.check(s(300))), Vec::<String>::new(), "it waits again");
 }
 
 #[test]
-fn the_most_slots_are_not_exceeded_and_spare_workers_are_kept() {
+fn the_most_slots_are_not_exceeded_and_spare_task_managers_are_kept() {
     let mut sm = active(Some(5), 0);
     sm.require(JOB, master(1), any_slots(20));
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
@@ -479,20 +483,20 @@ fn the_most_slots_are_not_exceeded_and_spare_workers_are_kept() {
     sm.check(s(0));
     sm.require(JOB, master(1), any_slots(2));
     assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
-    sm.add_worker(s(2), worker(1, 11, 2));
-    sm.add_worker(s(2), worker(2, 12, 2));
+    sm.add_task_manager(s(2), task_manager(1, 11, 2));
+    sm.add_task_manager(s(2), task_manager(2, 12, 2));
     assert_eq!(missing(&sm.check(s(2))), Some(vec![]));
     assert_eq!(sm.check(s(100)), [], "the spare one is kept");
 }
 
 #[test]
-fn idle_workers_are_released_after_their_time_and_get_nothing_then() {
+fn idle_task_managers_are_released_after_their_time_and_get_nothing_then() {
     let mut sm = active(None, 0);
-    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.add_task_manager(s(0), task_manager(1, 11, 2));
     sm.check(s(0));
     assert_eq!(sm.check(s(29)), []);
     let instance_id = InstanceId(11);
-    assert_eq!(sm.check(s(30)), [Command::ReleaseWorker { instance_id }]);
+    assert_eq!(sm.check(s(30)), [Command::ReleaseTaskManager { instance_id }]);
     assert_eq!(sm.check(s(31)), []);
     sm.require(JOB, master(1), any_slots(1));
     let commands = sm.check(s(31));
@@ -500,9 +504,9 @@ fn idle_workers_are_released_after_their_time_and_get_nothing_then() {
 }
 
 #[test]
-fn an_idle_worker_that_is_used_again_starts_its_time_anew() {
+fn an_idle_task_manager_that_is_used_again_starts_its_time_anew() {
     let mut sm = active(None, 0);
-    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.add_task_manager(s(0), task_manager(1, 11, 1));
     sm.require(JOB, master(1), any_slots(1));
     let request = requests(&sm.check(s(20))).remove(0);
     sm.slot_granted(s(20), &request);
@@ -546,7 +550,7 @@ fn an_op() -> impl Strategy<Value = Op> {
 /// The true state of the TaskExecutors, and the laws that hold under any sequence of events.
 #[derive(Default)]
 struct World {
-    /// Live incarnation by worker name, and its slots.
+    /// Live incarnation by TaskManager name, and its slots.
     live: BTreeMap<u32, (u128, u32)>,
     /// Slots that live TaskExecutors have given.
     given: BTreeMap<(u128, u32), SlotAllocation>,
@@ -573,11 +577,11 @@ impl World {
                 self.next_instance += 1;
                 self.forget(name);
                 self.live.insert(name, (self.next_instance, slots));
-                sm.add_worker(*now, worker(name, self.next_instance, slots));
+                sm.add_task_manager(*now, task_manager(name, self.next_instance, slots));
             }
             Op::Remove(i) => {
                 if let Some(name) = self.live.keys().copied().nth(i % self.live.len().max(1)) {
-                    sm.remove_worker(InstanceId(self.live[&name].0));
+                    sm.remove_task_manager(InstanceId(self.live[&name].0));
                     self.forget(name);
                 }
             }
@@ -641,7 +645,7 @@ impl World {
                     assert!(!twice, "requested while a request is under way: {request:?}");
                     self.open.push(request);
                 }
-                Command::NeedWorkers { missing, .. } => {
+                Command::NeedTaskManagers { missing, .. } => {
                     let asked: u32 = missing.iter().map(|(spec, n)| spec.slots * n).sum();
                     let declared: u32 = self.declared.values().map(|(_, n)| n).sum();
                     assert!(asked < declared + 2, "{asked} slots asked, {declared} declared");
@@ -654,10 +658,10 @@ impl World {
 
 /// Checks that every count and index that is updated with each change equals the recomputed one.
 fn recount(sm: &SlotManager) -> Result<(), TestCaseError> {
-    let usable = || sm.workers().iter().filter(|(_, worker)| worker.usable());
-    let free: usize = usable().map(|(_, worker)| worker.free().count()).sum();
-    let slots: usize = usable().map(|(_, worker)| worker.slots.len()).sum();
-    let shelves = sm.workers().shelves();
+    let usable = || sm.task_managers().iter().filter(|(_, task_manager)| task_manager.usable());
+    let free: usize = usable().map(|(_, task_manager)| task_manager.free().count()).sum();
+    let slots: usize = usable().map(|(_, task_manager)| task_manager.slots.len()).sum();
+    let shelves = sm.task_managers().shelves();
     prop_assert_eq!(shelves.free().total(), free as u64);
     prop_assert_eq!(shelves.usable().total(), slots as u64);
     let any = ResourceProfile::unknown();
@@ -666,12 +670,14 @@ fn recount(sm: &SlotManager) -> Result<(), TestCaseError> {
     let with_free =
         usable().filter(|(_, w)| w.free().next().is_some()).map(|(instance, _)| *instance);
     prop_assert_eq!(shelved.collect::<BTreeSet<_>>(), with_free.collect::<BTreeSet<_>>());
-    let idle = |worker: &workers::Worker| worker.free().count() == worker.slots.len();
-    let unused = sm.workers().iter().filter(|(_, w)| !w.releasing && idle(w)).count();
+    let idle = |task_manager: &task_managers::TaskManager| {
+        task_manager.free().count() == task_manager.slots.len()
+    };
+    let unused = sm.task_managers().iter().filter(|(_, w)| !w.releasing && idle(w)).count();
     prop_assert_eq!(shelves.idle_counts().0, unused);
     let mut unfulfilled = 0;
     for (job_id, job) in &sm.jobs {
-        let held = sm.workers().held_by(*job_id).map(|(_, _, slot)| &slot.profile);
+        let held = sm.task_managers().held_by(*job_id).map(|(_, _, slot)| &slot.profile);
         let unmet = matching::unmet(&job.requirements, held);
         let queued = sm.queue.get(*job_id).map(|waiter| waiter.unfulfilled.clone());
         prop_assert_eq!(queued.unwrap_or_default(), unmet.clone());
@@ -697,15 +703,15 @@ proptest! {
             for job in 1..4u128 {
                 let asked = requests(&commands).iter().filter(|r| r.job_id == JobId(job)).count();
                 let declared = world.declared.get(&job).map_or(0, |(_, n)| *n as usize);
-                let held = sm.workers().held_by(JobId(job)).count();
+                let held = sm.task_managers().held_by(JobId(job)).count();
                 prop_assert!(asked == 0 || held <= declared, "{} held of {}", held, declared);
             }
             world.obey(commands);
-            let all = || sm.workers().iter().map(|(_, worker)| worker);
+            let all = || sm.task_managers().iter().map(|(_, task_manager)| task_manager);
             let slots: usize = all().map(|w| w.slots.len()).sum();
             let free: usize = all().map(|w| w.free().count()).sum();
             let counted = (all().count() as u32, slots as u32, free as u32);
-            prop_assert_eq!(sm.workers().totals(), counted, "sums that are kept are those that are counted");
+            prop_assert_eq!(sm.task_managers().totals(), counted, "sums that are kept are those that are counted");
             recount(&sm)?;
         }
         // Quiet: every request answered, reports in, nothing blocked. Then every free slot serves a job with a shortage.
@@ -722,7 +728,7 @@ proptest! {
             let commands = sm.check(now);
             world.obey(commands);
         }
-        let free: usize = sm.workers().iter().filter(|(_, w)| !w.releasing).map(|(_, w)| w.free().count()).sum();
+        let free: usize = sm.task_managers().iter().filter(|(_, w)| !w.releasing).map(|(_, w)| w.free().count()).sum();
         let unfulfilled = sm.queue.unfulfilled().total();
         prop_assert!(free == 0 || unfulfilled == 0, "{} free, {} unfulfilled", free, unfulfilled);
         prop_assert_eq!(sm.check(now).len(), 0, "settled");

@@ -9,27 +9,28 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The way in which the cluster gets its workers (TaskManagers): they register on their own (standalone), or are requested from
+/// The way in which the cluster gets its TaskManagers: they register on their own (standalone), or are requested from
 /// an external resource system (YARN, Kubernetes).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
-    /// Workers are started by others and register at any time (standalone); the SlotManager requests and releases none.
+    /// TaskManagers are started by others and register at any time (standalone); the SlotManager requests and releases none.
     Passive {
-        /// End of the start-up period (monotonic), before which no shortage is reported, because workers may still register.
+        /// End of the start-up period (monotonic), before which no shortage is reported, because TaskManagers may still register.
         start_up_until: Duration,
     },
-    /// Workers are requested from an external resource system, and released when they are idle.
+    /// TaskManagers are requested from an external resource system, and released when they are idle.
     Active {
-        /// The configured spec of a worker; for slots larger than its own, workers of that size cut into fewer slots are requested.
-        worker: WorkerResourceSpec,
+        /// The configured spec of a TaskManager; for slots larger than its own, TaskManagers of that size cut into fewer slots are
+        /// requested.
+        task_manager: WorkerResourceSpec,
         /// Time after which a requirement that is still unfulfilled is reported as a shortage (`slot.request.timeout`).
         request_timeout: Duration,
         /// Time after which an idle TaskManager is released (`resourcemanager.taskmanager-timeout`); while a job waits for slots, only
         /// one on a blocked node is.
         idle_timeout: Duration,
-        /// Maximum number of slots of registered and missing workers together (`slotmanager.number-of-slots.max`): no worker is requested
-        /// that would exceed it, so that jobs wait and their shortage is reported; workers that have registered stay, also beyond it.
-        /// `None`: no bound.
+        /// Maximum number of slots of registered and missing TaskManagers together (`slotmanager.number-of-slots.max`): no TaskManager is
+        /// requested that would exceed it, so that jobs wait and their shortage is reported; TaskManagers that have registered stay, also
+        /// beyond it. `None`: no bound.
         slots_max: Option<u32>,
         /// Number of idle TaskManagers that are kept spare (`slotmanager.redundant-taskmanager-num`): so many are never released, and
         /// missing ones are requested while any job has requirements.
@@ -37,11 +38,11 @@ pub enum Supply {
     },
 }
 
-/// The settings of a SlotManager, fixed for its life: where workers come from, the order in which slots are chosen, and how long an
+/// The settings of a SlotManager, fixed for its life: where TaskManagers come from, the order in which slots are chosen, and how long an
 /// answer overrides reports.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The way in which the cluster gets its workers.
+    /// The way in which the cluster gets its TaskManagers.
     pub supply: Supply,
     /// True if a job's slots are taken from the least used TaskManagers first (`cluster.evenly-spread-out-slots`); false: from
     /// those that the job uses already, then from the most used. In both cases all slots of the smallest size that suffices come before
@@ -74,8 +75,8 @@ pub enum Command {
     },
     /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts. With passive supply: all
     /// registered usable slots, those of other jobs included, would not suffice (0.5 s after the shortage began, and after the start-up
-    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no worker can ever offer such a slot. Held back for 2
-    /// s after other jobs were asked to yield to the job. The JobMaster decides what follows.
+    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no TaskManager can ever offer such a slot. Held back
+    /// for 2 s after other jobs were asked to yield to the job. The JobMaster decides what follows.
     ReportShortage(Shortage),
     /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that another job
     /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job is asked at most every 2 s, and one that
@@ -88,18 +89,18 @@ pub enum Command {
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply only: tell the ResourceManager how many workers are missing beyond the known ones, redundant ones included. The
+    /// Active supply only: tell the ResourceManager how many TaskManagers are missing beyond the known ones, redundant ones included. The
     /// amounts replace those of the command before, and are cut to `slots_max`. Given by the first check, and whenever the amounts change
-    /// or a worker was added or removed.
-    NeedWorkers {
-        /// The number of additions and removals of workers that this takes into account.
+    /// or a TaskManager was added or removed.
+    NeedTaskManagers {
+        /// The number of additions and removals of TaskManagers that this takes into account.
         seen: u64,
-        /// The number of missing workers by spec; empty if none are missing.
+        /// The number of missing TaskManagers by spec; empty if none are missing.
         missing: BTreeMap<WorkerResourceSpec, u32>,
     },
-    /// Active supply only: release a worker that has been idle for the idle time-out. Given while no job waits for slots, or if
-    /// the worker's node is blocked; redundant workers stay. None of its slots is given to a job any more.
-    ReleaseWorker {
+    /// Active supply only: release a TaskManager that has been idle for the idle time-out. Given while no job waits for slots, or if
+    /// the TaskManager's node is blocked; redundant TaskManagers stay. None of its slots is given to a job any more.
+    ReleaseTaskManager {
         /// Id of the TaskExecutor's registration.
         instance_id: InstanceId,
     },
@@ -143,24 +144,24 @@ pub enum Refusal {
     /// (allocated), also if the other job is unknown to it.
     Occupied(SlotAllocation),
     /// The TaskExecutor refused for any other reason (no such slot, a slot that is too small, registered at another ResourceManager), is
-    /// not registered here any more, or did not answer; the slot counts as [`Unknown`](super::workers::SlotState::Unknown) and is given to
-    /// no job until the first report after [`Settings::settle`].
+    /// not registered here any more, or did not answer; the slot counts as [`Unknown`](super::task_managers::SlotState::Unknown) and is
+    /// given to no job until the first report after [`Settings::settle`].
     NotKnown,
 }
 
-/// The numbers of workers and slots of a SlotManager at the time of [`SlotManager::overview`](super::SlotManager::overview), for REST:
-/// registered workers, their slots, and how many of each are on nodes that an operator has blocked. The blocked ones are included in the
-/// other numbers.
+/// The numbers of TaskManagers and slots of a SlotManager at the time of [`SlotManager::overview`](super::SlotManager::overview), for REST:
+/// registered TaskManagers, their slots, and how many of each are on nodes that an operator has blocked. The blocked ones are included in
+/// the other numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// Number of registered workers.
-    pub workers: u32,
-    /// Number of slots of all registered workers.
+    /// Number of registered TaskManagers.
+    pub task_managers: u32,
+    /// Number of slots of all registered TaskManagers.
     pub slots: u32,
-    /// Number of free slots, those on blocked nodes and of workers that are being released included.
+    /// Number of free slots, those on blocked nodes and of TaskManagers that are being released included.
     pub free_slots: u32,
-    /// Number of registered workers on blocked nodes.
-    pub blocked_workers: u32,
+    /// Number of registered TaskManagers on blocked nodes.
+    pub blocked_task_managers: u32,
     /// Number of free slots on blocked nodes; no job gets them.
     pub blocked_free_slots: u32,
 }

@@ -16,8 +16,8 @@ pub(super) const GIVES_WITHIN: Duration = Duration::from_secs(2);
 /// Time after which a job that was asked and freed nothing is asked again. It may have used all of its slots then, or
 /// the first message may have been lost.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Time that requested workers are given to register before waiting jobs are asked to yield.
-const WORKERS_COME: Duration = Duration::from_secs(15);
+/// Time that requested TaskManagers are given to register before waiting jobs are asked to yield.
+const TASK_MANAGERS_COME: Duration = Duration::from_secs(15);
 /// Minimum time between two evaluations of which jobs should yield.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -88,9 +88,9 @@ impl SlotManager {
     fn who_might(&self, now: Duration) -> Vec<Waiting<'_>> {
         let grace = match self.settings.supply {
             Supply::Passive { .. } => SHORTAGE_GRACE,
-            Supply::Active { .. } => WORKERS_COME,
+            Supply::Active { .. } => TASK_MANAGERS_COME,
         };
-        let given = |job| self.workers.holdings().of(job).map(|held| &held.given);
+        let given = |job| self.task_managers.holdings().of(job).map(|held| &held.given);
         let slots = self.queue.givers().filter_map(given).map(|given| given.total()).sum();
         let jobs: BTreeSet<JobId> =
             self.queue.givers().chain(self.queue.shortage_at_most(slots)).collect();

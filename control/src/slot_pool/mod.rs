@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::execution_graph::{Placement, Worker};
+use crate::execution_graph::{Placement, TaskManager};
 use crate::scheduler::{SharedSlot, SlotPlan};
 use model::job::SlotOffer;
 use model::{AllocationId, InstanceId, ResourceId, ResourceProfile, ResourceRequirement};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct HeldSlot {
     /// TaskExecutor, as it registered at the job, that the slot is on.
-    pub worker: Arc<Worker>,
+    pub task_manager: Arc<TaskManager>,
     /// Resources that the slot offers; they may exceed those that the shared slot which it serves needs.
     pub profile: ResourceProfile,
     data_address: Arc<str>,
@@ -29,7 +29,7 @@ pub struct HeldSlot {
 
 #[derive(Debug, Clone)]
 struct Registered {
-    worker: Arc<Worker>,
+    task_manager: Arc<TaskManager>,
     allocations: BTreeSet<AllocationId>,
 }
 
@@ -80,7 +80,7 @@ pub enum Retired {
     /// The slot now serves this other shared slot.
     Serves(SharedSlot),
     /// The slot with this allocation was removed from the pool; the caller has to free it at this TaskExecutor.
-    Free(Arc<Worker>, AllocationId),
+    Free(Arc<TaskManager>, AllocationId),
     /// No slot served the shared slot, so there is nothing to free.
     Unserved,
 }
@@ -96,7 +96,7 @@ pub struct SlotPool {
     /// The slot that serves each shared slot.
     serving: Vec<Option<AllocationId>>,
     held: BTreeMap<AllocationId, HeldSlot>,
-    workers: BTreeMap<ResourceId, Registered>,
+    task_managers: BTreeMap<ResourceId, Registered>,
 }
 
 impl SlotPool {
@@ -120,23 +120,27 @@ impl SlotPool {
             by_demand,
             serving: vec![None; plan.len() as usize],
             held: BTreeMap::new(),
-            workers: BTreeMap::new(),
+            task_managers: BTreeMap::new(),
         }
     }
 
     /// Registers a TaskExecutor, so that it may offer slots. The same instance id again changes nothing; a registration of the
     /// same process under another instance id is removed with all its slots.
-    pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
-        let found = match self.workers.get(&worker.resource_id) {
-            Some(known) if known.worker.instance_id == worker.instance_id => {
+    pub fn register(&mut self, plan: &SlotPlan, task_manager: TaskManager) -> Registration {
+        let found = match self.task_managers.get(&task_manager.resource_id) {
+            Some(known) if known.task_manager.instance_id == task_manager.instance_id => {
                 return Registration::Known;
             }
-            Some(known) => Some(known.worker.instance_id),
+            Some(known) => Some(known.task_manager.instance_id),
             None => None,
         };
-        let lost = found.map(|instance| self.release_worker(plan, &worker.resource_id, instance));
-        let entry = Registered { worker: Arc::new(worker.clone()), allocations: BTreeSet::new() };
-        self.workers.insert(worker.resource_id, entry);
+        let lost = found
+            .map(|instance| self.release_task_manager(plan, &task_manager.resource_id, instance));
+        let entry = Registered {
+            task_manager: Arc::new(task_manager.clone()),
+            allocations: BTreeSet::new(),
+        };
+        self.task_managers.insert(task_manager.resource_id, entry);
         match lost {
             Some(lost) => Registration::Replaced { lost },
             None => Registration::New,
@@ -144,17 +148,21 @@ impl SlotPool {
     }
 
     /// Returns the TaskExecutor if it is registered under that instance id; otherwise `None`.
-    pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
-        self.current(resource, instance).map(|known| &known.worker)
+    pub fn task_manager(
+        &self,
+        resource: &ResourceId,
+        instance: InstanceId,
+    ) -> Option<&Arc<TaskManager>> {
+        self.current(resource, instance).map(|known| &known.task_manager)
     }
 
     fn current(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Registered> {
-        self.workers.get(resource).filter(|known| known.worker.instance_id == instance)
+        self.task_managers.get(resource).filter(|known| known.task_manager.instance_id == instance)
     }
 
     /// Iterates over the registered TaskExecutors.
-    pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        self.workers.values().map(|known| &known.worker)
+    pub fn task_managers(&self) -> impl Iterator<Item = &Arc<TaskManager>> {
+        self.task_managers.values().map(|known| &known.task_manager)
     }
 
     /// Takes the slots that a TaskExecutor offers, as far as they are needed; the TaskExecutor frees those that are not
@@ -169,11 +177,11 @@ impl SlotPool {
         offers: impl IntoIterator<Item = &'a SlotOffer>,
         data_address: &Arc<str>,
     ) -> Option<Accepted> {
-        let worker = self.current(resource, instance)?.worker.clone();
+        let task_manager = self.current(resource, instance)?.task_manager.clone();
         let mut answer = Accepted::default();
         for offer in offers {
             match self.held.get_mut(&offer.allocation_id) {
-                Some(slot) if slot.worker == worker => {
+                Some(slot) if slot.task_manager == task_manager => {
                     slot.missed = 0;
                     if slot.data_address != *data_address {
                         slot.data_address = data_address.clone();
@@ -181,7 +189,7 @@ impl SlotPool {
                     }
                 }
                 Some(_) => continue,
-                None => match self.take(plan, &worker, offer, data_address) {
+                None => match self.take(plan, &task_manager, offer, data_address) {
                     Some(served) => answer.served.push(served),
                     None => continue,
                 },
@@ -195,14 +203,14 @@ impl SlotPool {
     fn take(
         &mut self,
         plan: &SlotPlan,
-        worker: &Arc<Worker>,
+        task_manager: &Arc<TaskManager>,
         offer: &SlotOffer,
         data_address: &Arc<str>,
     ) -> Option<SharedSlot> {
         let (serves, served) = self.find_use(plan, &offer.profile)?;
         self.serve(plan, serves, Some(offer.allocation_id));
         let slot = HeldSlot {
-            worker: worker.clone(),
+            task_manager: task_manager.clone(),
             profile: offer.profile.clone(),
             data_address: data_address.clone(),
             serves,
@@ -210,7 +218,7 @@ impl SlotPool {
             missed: 0,
         };
         self.held.insert(offer.allocation_id, slot);
-        if let Some(known) = self.workers.get_mut(&worker.resource_id) {
+        if let Some(known) = self.task_managers.get_mut(&task_manager.resource_id) {
             known.allocations.insert(offer.allocation_id);
         }
         Some(served)
@@ -278,7 +286,7 @@ impl SlotPool {
 
     /// Removes a TaskExecutor with all its slots, and returns the shared slots that these served; those that are not retired
     /// are missing a slot now. Does nothing, and returns none, if the TaskExecutor is not registered under this instance id.
-    pub fn release_worker(
+    pub fn release_task_manager(
         &mut self,
         plan: &SlotPlan,
         resource: &ResourceId,
@@ -287,7 +295,7 @@ impl SlotPool {
         if self.current(resource, instance).is_none() {
             return Vec::new();
         }
-        let gone = self.workers.remove(resource);
+        let gone = self.task_managers.remove(resource);
         let allocations = gone.map(|known| known.allocations).unwrap_or_default();
         allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
     }
@@ -300,7 +308,7 @@ impl SlotPool {
         allocation: AllocationId,
     ) -> Option<SharedSlot> {
         let slot = self.held.remove(&allocation)?;
-        if let Some(known) = self.workers.get_mut(&slot.worker.resource_id) {
+        if let Some(known) = self.task_managers.get_mut(&slot.task_manager.resource_id) {
             known.allocations.remove(&allocation);
         }
         self.serve(plan, slot.serves, None);
@@ -313,7 +321,7 @@ impl SlotPool {
         let allocation = (*self.serving.get(slot.0 as usize)?)?;
         let held = self.held.get(&allocation)?;
         Some(Placement {
-            worker: held.worker.clone(),
+            task_manager: held.task_manager.clone(),
             allocation,
             data_address: held.data_address.clone(),
         })
@@ -337,7 +345,7 @@ impl SlotPool {
         listed: &BTreeSet<AllocationId>,
         strikes: u8,
     ) -> Vec<AllocationId> {
-        let Some(known) = self.workers.get(resource) else {
+        let Some(known) = self.task_managers.get(resource) else {
             return Vec::new();
         };
         let mut gone = Vec::new();
@@ -386,7 +394,7 @@ impl SlotPool {
             return Retired::Unserved;
         };
         held.in_use = false;
-        let (worker, profile) = (held.worker.clone(), held.profile.clone());
+        let (task_manager, profile) = (held.task_manager.clone(), held.profile.clone());
         match self.missing_for(&profile).filter(|_| pass_on) {
             Some(to) => {
                 self.reassign(plan, allocation, to);
@@ -394,7 +402,7 @@ impl SlotPool {
             }
             None => {
                 self.release_slot(plan, allocation);
-                Retired::Free(worker, allocation)
+                Retired::Free(task_manager, allocation)
             }
         }
     }
@@ -449,7 +457,7 @@ impl SlotPool {
         &self,
         resource: &ResourceId,
     ) -> impl Iterator<Item = (AllocationId, SharedSlot)> {
-        let known = self.workers.get(resource);
+        let known = self.task_managers.get(resource);
         known
             .into_iter()
             .flat_map(|known| &known.allocations)
@@ -458,7 +466,9 @@ impl SlotPool {
 
     /// Returns true if the pool holds the slot of this allocation on the TaskExecutor with this resource id.
     pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
-        self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
+        self.task_managers
+            .get(resource)
+            .is_some_and(|known| known.allocations.contains(&allocation))
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::execution_graph::ExecutionGraph;
-use crate::testing::{tm_name, worker};
+use crate::testing::{task_manager, tm_name};
 use model::MemorySize;
 use model::testing::{graph, vertex};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ impl Fixture {
     fn new(groups: &[(u32, u64)]) -> Self {
         let plan = plan(groups);
         let mut pool = SlotPool::new(&plan);
-        assert_eq!(pool.register(&plan, worker(1, 1)), Registration::New);
+        assert_eq!(pool.register(&plan, task_manager(1, 1)), Registration::New);
         Self { plan, pool }
     }
     fn offer(&mut self, offers: &[SlotOffer]) -> Accepted {
@@ -68,9 +68,9 @@ fn an_offer_from_another_incarnation_is_refused() {
 fn a_new_incarnation_takes_the_slots_of_the_old_one_away() {
     let mut f = Fixture::new(&[(2, 0)]);
     f.offer(&[offer(1, 5)]);
-    assert_eq!(f.pool.register(&f.plan, worker(1, 1)), Registration::Known);
+    assert_eq!(f.pool.register(&f.plan, task_manager(1, 1)), Registration::Known);
     let lost = vec![SharedSlot(0)];
-    assert_eq!(f.pool.register(&f.plan, worker(1, 2)), Registration::Replaced { lost });
+    assert_eq!(f.pool.register(&f.plan, task_manager(1, 2)), Registration::Replaced { lost });
     assert!(f.pool.is_empty());
 }
 
@@ -124,7 +124,7 @@ fn the_same_slot_with_another_host_is_kept_and_told() {
 enum Step {
     Register(u32, u128),
     Offer(u32, u128, Vec<(u128, u64)>),
-    LoseWorker(u32, u128),
+    LoseTaskManager(u32, u128),
     LoseSlot(u128),
     Use(u32),
 }
@@ -134,7 +134,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0u32..3, 0u128..3).prop_map(|(w, i)| Step::Register(w, i)),
         (0u32..3, 0u128..3, prop::collection::vec((0u128..12, 0u64..10), 0..4))
             .prop_map(|(w, i, o)| Step::Offer(w, i, o)),
-        (0u32..3, 0u128..3).prop_map(|(w, i)| Step::LoseWorker(w, i)),
+        (0u32..3, 0u128..3).prop_map(|(w, i)| Step::LoseTaskManager(w, i)),
         (0u128..12).prop_map(Step::LoseSlot),
         (0u32..8).prop_map(Step::Use),
     ]
@@ -151,14 +151,14 @@ proptest! {
         let host: Arc<str> = Arc::from("host:1");
         for step in steps {
             match step {
-                Step::Register(w, i) => { pool.register(&plan, worker(w, i)); }
+                Step::Register(w, i) => { pool.register(&plan, task_manager(w, i)); }
                 Step::Offer(w, i, offers) => {
                     let offers: Vec<_> = offers.into_iter().map(|(a, t)| offer(a, t)).collect();
                     let name = tm_name(w);
                     pool.offer(&plan, &name, InstanceId(i), &offers, &host);
                 }
-                Step::LoseWorker(w, i) => {
-                    pool.release_worker(&plan, &tm_name(w), InstanceId(i));
+                Step::LoseTaskManager(w, i) => {
+                    pool.release_task_manager(&plan, &tm_name(w), InstanceId(i));
                 }
                 Step::LoseSlot(a) => { pool.release_slot(&plan, AllocationId(a)); }
                 Step::Use(slot) => pool.set_in_use(SharedSlot(slot), true),
@@ -172,11 +172,11 @@ proptest! {
                 let group = &pool.groups[plan.group_of(slot.serves).unwrap()];
                 prop_assert!(slot.profile.fulfils(&group.profile));
                 prop_assert!(!group.missing.contains(&slot.serves.0));
-                prop_assert!(pool.workers[&slot.worker.resource_id].allocations.contains(allocation));
+                prop_assert!(pool.task_managers[&slot.task_manager.resource_id].allocations.contains(allocation));
             }
             let missing: usize = pool.groups.iter().map(|g| g.missing.len()).sum();
             prop_assert_eq!(missing + pool.held.len(), plan.len() as usize);
-            let owned: usize = pool.workers.values().map(|w| w.allocations.len()).sum();
+            let owned: usize = pool.task_managers.values().map(|w| w.allocations.len()).sum();
             prop_assert_eq!(owned, pool.held.len());
         }
     }
@@ -186,14 +186,14 @@ proptest! {
 fn what_served_a_finished_slot_serves_a_missing_one_or_nothing() {
     let mut f = Fixture::new(&[(3, 0)]);
     f.offer(&[offer(1, 5), offer(2, 5)]);
-    let worker = f.pool.worker(&tm_name(1), InstanceId(1)).unwrap().clone();
+    let task_manager = f.pool.task_manager(&tm_name(1), InstanceId(1)).unwrap().clone();
     let retired = f.pool.retire(&f.plan, SharedSlot(0), true);
     assert_eq!(retired, Retired::Serves(SharedSlot(2)));
     assert!(f.pool.is_complete() && !f.pool.is_served(SharedSlot(0)));
     assert_eq!(f.pool.placement(SharedSlot(2)).unwrap().allocation, AllocationId(1));
     assert_eq!(f.pool.requirements()[0].slots, 2);
     let retired = f.pool.retire(&f.plan, SharedSlot(1), true);
-    assert_eq!(retired, Retired::Free(worker, AllocationId(2)));
+    assert_eq!(retired, Retired::Free(task_manager, AllocationId(2)));
     assert_eq!(f.pool.retire(&f.plan, SharedSlot(1), true), Retired::Unserved);
     assert_eq!(f.offer(&[offer(3, 5)]).accepted, [], "nothing needs it");
     // It is to run once more.

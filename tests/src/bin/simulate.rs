@@ -22,7 +22,7 @@ const MUST_HAPPEN: &[&str] = &[
     "fenced calls",
     "stale callers refused",
     "slots reassigned",
-    "workers lost",
+    "TaskManagers lost",
     "workers requested",
     "loss",
     "delay",

@@ -309,7 +309,7 @@ fn counted(what: &What<'_>) -> Option<&'static str> {
             Fact::LeadershipGranted { .. } => Some("elections"),
             Fact::StaleCallerRefused { .. } => Some("stale callers refused"),
             Fact::SlotAnswered { granted: true, .. } => Some("slots given"),
-            Fact::WorkerLost { .. } => Some("workers lost"),
+            Fact::TaskManagerLost { .. } => Some("TaskManagers lost"),
             Fact::WorkerRequested { .. } => Some("workers requested"),
             Fact::TaskState { state: ExecutionState::Failed, .. } => Some("tasks failed"),
             Fact::JobStatusChanged { status, cause, .. } => counted_job(*status, cause.as_deref()),

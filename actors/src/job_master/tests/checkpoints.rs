@@ -14,7 +14,7 @@ use storage::savepoints::SavepointFolder;
 use storage::state_reader::StateReader;
 
 /// A job whose two tasks run on one TaskExecutor, with a checkpoint every second.
-async fn running(options: &[(&str, &str)]) -> (Fixture, WorkerDouble) {
+async fn running(options: &[(&str, &str)]) -> (Fixture, TaskManagerDouble) {
     let mut all = vec![("execution.checkpointing.interval", "1 s")];
     all.extend_from_slice(PATIENT);
     all.extend_from_slice(options);
@@ -27,25 +27,25 @@ async fn running_on(
     graph: JobGraph,
     log: OpenJobLog,
     options: &[(&str, &str)],
-) -> (Fixture, WorkerDouble) {
+) -> (Fixture, TaskManagerDouble) {
     let process = TestProcess::start(options).await;
     let manager = ManagerDouble::lead(&process, 60);
     let f = Fixture::start_on(process, manager, graph, program_key(&program()), log).await;
-    let worker = f.worker("tm1", Deployments::Take).await;
-    worker.offer(&[1]).await;
-    until("deployed", || worker.attempts().len() == 2).await;
-    worker.report(&worker.attempts(), ExecutionState::Running).await;
-    (f, worker)
+    let task_manager = f.task_manager("tm1", Deployments::Take).await;
+    task_manager.offer(&[1]).await;
+    until("deployed", || task_manager.attempts().len() == 2).await;
+    task_manager.report(&task_manager.attempts(), ExecutionState::Running).await;
+    (f, task_manager)
 }
 
 impl Fixture {
     async fn answer(
         &self,
-        worker: &WorkerDouble,
+        task_manager: &TaskManagerDouble,
         checkpoint: u64,
         answer: Result<SubtaskSnapshot, String>,
     ) {
-        for attempt in worker.attempts().into_iter().rev().take(2) {
+        for attempt in task_manager.attempts().into_iter().rev().take(2) {
             let answer = answer.clone();
             let answer = CheckpointAnswer { attempt, checkpoint, answer };
             self.gateway.ask(answer).await.expect("it answers");
@@ -53,24 +53,24 @@ impl Fixture {
     }
 }
 
-fn triggered(worker: &WorkerDouble) -> Vec<u64> {
-    worker.triggered.all().iter().map(|trigger| trigger.barrier.checkpoint).collect()
+fn triggered(task_manager: &TaskManagerDouble) -> Vec<u64> {
+    task_manager.triggered.all().iter().map(|trigger| trigger.barrier.checkpoint).collect()
 }
 
-fn notified(worker: &WorkerDouble) -> Vec<(u64, bool)> {
-    worker.notified.all().iter().map(|notify| (notify.checkpoint, notify.complete)).collect()
+fn notified(task_manager: &TaskManagerDouble) -> Vec<(u64, bool)> {
+    task_manager.notified.all().iter().map(|notify| (notify.checkpoint, notify.complete)).collect()
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_checkpoint_is_in_the_jobs_log_before_tasks_hear_that_it_is_complete() {
-    let (f, worker) = running(&[]).await;
-    until("triggered", || triggered(&worker) == [1]).await;
-    let sources = worker.triggered.all()[0].attempts.clone();
+    let (f, task_manager) = running(&[]).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
+    let sources = task_manager.triggered.all()[0].attempts.clone();
     assert_eq!(sources.len(), 1, "the other task has no source");
-    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker) == [(1, true)]).await;
-    assert_eq!(worker.notified.all()[0].attempts.len(), 2);
-    until("triggered again", || triggered(&worker) == [1, 2]).await;
+    f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager) == [(1, true)]).await;
+    assert_eq!(task_manager.notified.all()[0].attempts.len(), 2);
+    until("triggered again", || triggered(&task_manager) == [1, 2]).await;
     // Whoever leads the job next goes on from it.
     let pointer = f.log.lead(session(FENCE + 1)).await.expect("a checkpoint");
     assert_eq!(pointer.checkpoint, 1);
@@ -78,12 +78,12 @@ async fn a_checkpoint_is_in_the_jobs_log_before_tasks_hear_that_it_is_complete()
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_superseded_jobmaster_completes_no_checkpoint() {
-    let (f, worker) = running(&[]).await;
-    until("triggered", || triggered(&worker) == [1]).await;
+    let (f, task_manager) = running(&[]).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
     f.log.lead(session(FENCE + 1)).await;
-    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
+    f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
     seconds(20).await;
-    assert_eq!((notified(&worker), triggered(&worker)), (vec![], vec![1]));
+    assert_eq!((notified(&task_manager), triggered(&task_manager)), (vec![], vec![1]));
     assert_eq!(f.log.lead(session(FENCE + 2)).await, None);
 }
 
@@ -130,9 +130,9 @@ async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_on
         ];
         options.extend_from_slice(PATIENT);
         if allowed {
-            let (f, worker) = running_on(graph, log, &options).await;
+            let (f, task_manager) = running_on(graph, log, &options).await;
             // The number of the damaged one does not come again.
-            until("triggered", || triggered(&worker) == [6]).await;
+            until("triggered", || triggered(&task_manager) == [6]).await;
             let failures = f.details().await.failures.clone();
             assert_eq!(failures.len(), 1, "{failures:?}");
             assert_eq!((&failures[0].task, f.details().await.restarts), (&None, 0));
@@ -144,8 +144,8 @@ async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_on
             ] {
                 assert!(cause.contains(part), "{part}: {cause}");
             }
-            f.answer(&worker, 6, Ok(SubtaskSnapshot::default())).await;
-            until("notified", || notified(&worker) == [(6, true)]).await;
+            f.answer(&task_manager, 6, Ok(SubtaskSnapshot::default())).await;
+            until("notified", || notified(&task_manager) == [(6, true)]).await;
             let kept: Vec<_> =
                 f.log.checkpoints().await.iter().map(|kept| kept.checkpoint).collect();
             assert_eq!(kept, [4, 6], "the damaged one is forgotten");
@@ -189,18 +189,18 @@ async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_suc
     store.set_reads(Fault::Hang);
     let mut options = vec![("execution.checkpointing.interval", "1 s")];
     options.extend_from_slice(PATIENT);
-    let (f, worker) = running_on(graph, log, &options).await;
-    until("triggered", || triggered(&worker) == [1]).await;
-    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker) == [(1, true)]).await;
+    let (f, task_manager) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
+    f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager) == [(1, true)]).await;
     until("a listing hangs", || store.waiting() == 1).await;
     let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
     needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
     // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
-    until("triggered", || triggered(&worker) == [1, 2]).await;
-    f.answer(&worker, 2, Ok(SubtaskSnapshot::default())).await;
+    until("triggered", || triggered(&task_manager) == [1, 2]).await;
+    f.answer(&task_manager, 2, Ok(SubtaskSnapshot::default())).await;
     settle().await;
-    assert_eq!(notified(&worker), [(1, true)]);
+    assert_eq!(notified(&task_manager), [(1, true)]);
     store.set_reads(Fault::None);
     until("the listing has gone on", || store.waiting() == 0).await;
     seconds(20).await;
@@ -223,22 +223,22 @@ async fn what_an_aborted_checkpoint_left_is_deleted_when_the_next_one_is_complet
         ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
     ];
     options.extend_from_slice(PATIENT);
-    let (f, worker) = running_on(graph, log, &options).await;
-    until("triggered", || triggered(&worker) == [1]).await;
-    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-    until("triggered again", || triggered(&worker) == [1, 2]).await;
+    let (f, task_manager) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
+    f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
+    until("triggered again", || triggered(&task_manager) == [1, 2]).await;
     // A task has stored its part of checkpoint 2, and its answer is lost. One of checkpoint 4 stores early.
     let left = |number| format!("{job}/chk-{number}/9-0-0000000000000007.0");
     for number in [2, 4] {
         memory.put(&format!("checkpoints/{}", left(number)), vec![7].into()).await.unwrap();
     }
-    f.answer(&worker, 2, Err("the task is slow".to_owned())).await;
-    until("triggered again", || triggered(&worker) == [1, 2, 3]).await;
+    f.answer(&task_manager, 2, Err("the task is slow".to_owned())).await;
+    until("triggered again", || triggered(&task_manager) == [1, 2, 3]).await;
     let there = checkpoint_objects(&memory).await;
     assert!(there.contains(&left(2)), "no newer checkpoint is complete: {there:?}");
     assert!(there.iter().any(|name| name.contains("/chk-1/")), "{there:?}");
-    f.answer(&worker, 3, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker).last() == Some(&(3, true))).await;
+    f.answer(&task_manager, 3, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager).last() == Some(&(3, true))).await;
     settle().await;
     let there = checkpoint_objects(&memory).await;
     assert!(!there.contains(&left(2)), "{there:?}");
@@ -248,17 +248,17 @@ async fn what_an_aborted_checkpoint_left_is_deleted_when_the_next_one_is_complet
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerated() {
-    let (f, worker) =
+    let (f, task_manager) =
         running(&[("execution.checkpointing.tolerable-failed-checkpoints", "1")]).await;
     for (checkpoint, status) in [(1, JobStatus::Running), (2, JobStatus::Restarting)] {
-        until("triggered", || triggered(&worker).last() == Some(&checkpoint)).await;
-        f.answer(&worker, checkpoint, Err("the disk is full".to_owned())).await;
+        until("triggered", || triggered(&task_manager).last() == Some(&checkpoint)).await;
+        f.answer(&task_manager, checkpoint, Err("the disk is full".to_owned())).await;
         assert_eq!(f.status().await, status);
     }
     let failure = &f.details().await.failures[0];
     assert_eq!(failure.cause.kind, "CheckpointFailed");
     assert!(failure.cause.message.contains("the disk is full"), "{failure:?}");
-    assert_eq!(notified(&worker)[0], (1, false));
+    assert_eq!(notified(&task_manager)[0], (1, false));
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
@@ -270,11 +270,11 @@ async fn a_checkpoint_whose_metadata_is_not_stored_says_what_is_not_where_and_wh
         ("execution.checkpointing.interval", "1 s"),
         ("execution.checkpointing.tolerable-failed-checkpoints", "9"),
     ];
-    let (f, worker) = running_on(graph, log, &options).await;
-    until("triggered", || triggered(&worker) == [1]).await;
+    let (f, task_manager) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
     store.set_writes(Fault::Fail(StoreError::DiskFull { path: "/ha/job".to_owned() }));
-    f.answer(&worker, 1, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker) == [(1, false)]).await;
+    f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager) == [(1, false)]).await;
     let failed = f.details().await.checkpoints.latest_failed.clone().expect("it has failed");
     let why = failed.failure.expect("a reason");
     for part in [
@@ -358,7 +358,7 @@ async fn a_claimed_snapshot_is_deleted_by_the_next_jobmaster_if_its_own_had_no_t
             .expect("it leads");
         let mut options = vec![("execution.checkpointing.interval", "1 s")];
         options.extend_from_slice(PATIENT);
-        let (f, _worker) = running_on(graph, log, &options).await;
+        let (f, _task_manager) = running_on(graph, log, &options).await;
         assert_eq!(gone(&uri).await, !replaced, "a snapshot of another number is another one");
         assert_eq!(f.status().await, JobStatus::Running);
     }
@@ -370,21 +370,21 @@ async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_w
     let folder = tmp.path().join("savepoint-1");
     let (_, uri) = savepoint_in(&folder, 7).await;
     let folder = folder.to_str().expect("text").to_owned();
-    let (f, worker) = running(&[
+    let (f, task_manager) = running(&[
         ("execution.state-recovery.path", &folder),
         ("execution.state-recovery.claim-mode", "CLAIM"),
     ])
     .await;
-    until("triggered", || triggered(&worker) == [8]).await;
+    until("triggered", || triggered(&task_manager) == [8]).await;
     assert!(std::path::Path::new(&uri).exists());
-    f.answer(&worker, 8, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker) == [(8, true)]).await;
+    f.answer(&task_manager, 8, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager) == [(8, true)]).await;
     assert!(gone(&uri).await);
     let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
     assert_eq!(claimed.map(|claimed| claimed.uri), Some(uri));
-    until("triggered", || triggered(&worker).last() == Some(&9)).await;
-    f.answer(&worker, 9, Ok(SubtaskSnapshot::default())).await;
-    until("notified", || notified(&worker).last() == Some(&(9, true))).await;
+    until("triggered", || triggered(&task_manager).last() == Some(&9)).await;
+    f.answer(&task_manager, 9, Ok(SubtaskSnapshot::default())).await;
+    until("notified", || notified(&task_manager).last() == Some(&(9, true))).await;
     let claimed = f.log.checkpoints().await.pop().and_then(|pointer| pointer.claimed);
     assert_eq!(claimed, None, "nothing is left to delete");
 }
@@ -413,23 +413,23 @@ async fn a_claimed_incremental_checkpoint_goes_with_its_older_files_and_the_newe
     let taken = CheckpointMetadata { graph: 3, ..snapshot(of, 9, operator, [in_parts(&states)]) };
     directory.put_metadata(&taken).await.expect("it is stored");
     let old = format!("{home}/{of}");
-    let (f, worker) = running(&[
+    let (f, task_manager) = running(&[
         ("execution.checkpointing.dir", &home),
         ("execution.state-recovery.path", &format!("{old}/chk-9")),
         ("execution.state-recovery.claim-mode", "CLAIM"),
     ])
     .await;
     // The first checkpoint takes the restored state over, as it does for a subtask that takes no part. The next ones build on it.
-    let deployed = worker.deployed.all();
+    let deployed = task_manager.deployed.all();
     let mut restores = deployed.iter().flat_map(|call| &call.tasks).flat_map(|task| &task.restore);
     let mut parts = restores.next().expect("one task has state").1.clone();
     assert!(parts.len() == 3 && restores.next().is_none(), "{parts:?}");
     for number in [10, 11, 12] {
-        until("triggered", || triggered(&worker).last() == Some(&number.into())).await;
+        until("triggered", || triggered(&task_manager).last() == Some(&number.into())).await;
         if number > 10 {
             parts.push(object(own, 1, number).await);
         }
-        for attempt in worker.attempts() {
+        for attempt in task_manager.attempts() {
             let mut part = SubtaskSnapshot::default();
             if OperatorId(attempt.vertex.0) == operator {
                 part.operators.push((operator, in_parts(&parts)));
@@ -438,7 +438,7 @@ async fn a_claimed_incremental_checkpoint_goes_with_its_older_files_and_the_newe
             let answer = CheckpointAnswer { attempt, checkpoint, answer };
             f.gateway.ask(answer).await.expect("it answers");
         }
-        until("notified", || notified(&worker).last() == Some(&(number.into(), true))).await;
+        until("notified", || notified(&task_manager).last() == Some(&(number.into(), true))).await;
         let newest = f.log.checkpoints().await.pop().expect("a checkpoint");
         let metadata = directory.metadata(&newest.metadata).await.expect("it is stored");
         parts = metadata.handles().cloned().collect();
@@ -481,10 +481,10 @@ async fn objects_of_a_job_that_ends(retention: &str, end: JobStatus) -> (Vec<Str
         ("execution.checkpointing.externalized-checkpoint-retention", retention),
         ("restart-strategy.type", "none"),
     ];
-    let (f, worker) = running_on(graph, log, &options).await;
-    until("triggered", || triggered(&worker) == [1]).await;
+    let (f, task_manager) = running_on(graph, log, &options).await;
+    until("triggered", || triggered(&task_manager) == [1]).await;
     let directory = CheckpointDirectory::beside_logs(Arc::new(memory.clone()));
-    for attempt in worker.attempts() {
+    for attempt in task_manager.attempts() {
         let operator = OperatorId(attempt.vertex.0);
         let state = directory.put_state(job, 1, attempt, operator, vec![1].into());
         let operators = vec![(operator, state.await.expect("a store in memory"))];
@@ -492,7 +492,7 @@ async fn objects_of_a_job_that_ends(retention: &str, end: JobStatus) -> (Vec<Str
         let answer = CheckpointAnswer { attempt, checkpoint: 1, answer };
         f.gateway.ask(answer).await.expect("it answers");
     }
-    until("notified", || notified(&worker) == [(1, true)]).await;
+    until("notified", || notified(&task_manager) == [(1, true)]).await;
     settle().await;
     let before = checkpoint_objects(&memory).await;
     assert_eq!(before.len(), 3, "the states of two subtasks, and the metadata: {before:?}");
@@ -500,15 +500,15 @@ async fn objects_of_a_job_that_ends(retention: &str, end: JobStatus) -> (Vec<Str
     match end {
         JobStatus::Canceled => {
             f.gateway.ask(Cancel {}).await.expect("it answers");
-            until("cancelled", || !worker.cancelled.all().is_empty()).await;
-            worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+            until("cancelled", || !task_manager.cancelled.all().is_empty()).await;
+            task_manager.report(&task_manager.attempts(), ExecutionState::Canceled).await;
         }
         JobStatus::Failed => {
-            worker.report(&worker.attempts()[..1], ExecutionState::Failed).await;
-            worker.report(&worker.attempts()[1..], ExecutionState::Canceled).await;
+            task_manager.report(&task_manager.attempts()[..1], ExecutionState::Failed).await;
+            task_manager.report(&task_manager.attempts()[1..], ExecutionState::Canceled).await;
         }
         _ => {
-            worker.report(&worker.attempts(), ExecutionState::Finished).await;
+            task_manager.report(&task_manager.attempts(), ExecutionState::Finished).await;
         }
     }
     assert_eq!(f.ended_as().await, end);

@@ -1,4 +1,4 @@
-//! Tests of the external resource system: nodes to avoid, late workers, workers that can never be provided,
+//! Tests of the external resource system: nodes to avoid, late workers, TaskManagers that can never be provided,
 //! deregistration.
 
 use super::*;
@@ -36,7 +36,7 @@ async fn blocked_nodes_are_listed_with_their_task_managers_and_unblocked() {
     for name in ["tm-1", "tm-2"] {
         let introduction = RegisterTaskExecutor {
             host: "node".into(),
-            ..world.worker(name).introduction(&world.process, 1)
+            ..world.task_manager(name).introduction(&world.process, 1)
         };
         world.rm.ask(introduction).await.expect("accepted");
     }
@@ -77,7 +77,7 @@ async fn a_worker_that_is_reported_after_its_request_failed_serves_the_job() {
     world.driver.started(1, "slow").await;
     assert_eq!(world.driver.state().cancelled, [2], "one is enough");
     assert_eq!(world.driver.released().len(), 0);
-    let slow = world.worker("slow");
+    let slow = world.task_manager("slow");
     world.join(&slow, 2).await;
     assert_eq!(slow.requests.all().len(), 2);
     world.driver.started(2, "too-many").await;
@@ -98,7 +98,7 @@ async fn a_worker_that_is_reported_after_its_request_failed_serves_the_job() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_worker_of_an_earlier_attempt_may_register_before_the_system_reports_it() {
     let world = world(true, &[GRACE, ("resourcemanager.taskmanager-timeout", "1 h")]).await;
-    let late = world.worker("late");
+    let late = world.task_manager("late");
     let refused = world.register(&late, 5).await.expect_err("refused").refused().expect("typed");
     assert!(refused.retry, "{refused}");
     world
@@ -120,7 +120,7 @@ async fn a_worker_of_an_earlier_attempt_may_register_before_the_system_reports_i
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
-async fn a_job_whose_workers_can_never_be_had_is_told_at_once() {
+async fn a_job_whose_task_managers_can_never_be_had_is_told_at_once() {
     let world = world(true, &[("slot.request.timeout", "5 min")]).await;
     let cause = "exit".to_owned();
     world.driver.say(DriverEvent::Lost { resource_id: ResourceId::new("old"), cause }).await;

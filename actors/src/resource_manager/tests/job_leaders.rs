@@ -17,11 +17,11 @@ async fn a_first_leader_that_is_published_a_moment_later_is_waited_for() {
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_master_that_is_superseded_is_told_so_and_its_successor_registers() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 4).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 4).await;
     let first = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
-    let request = worker.requests.take().remove(0);
+    let request = task_manager.requests.take().remove(0);
     assert_eq!(request.job_master_id, master(7));
     world.process.publish_job_master(JOB, master(8));
     settle().await;
@@ -31,24 +31,24 @@ async fn a_job_master_that_is_superseded_is_told_so_and_its_successor_registers(
     drop(first);
     let second = world.job(master(8)).await;
     world.require(master(8), 2).await.expect("taken");
-    assert_eq!(worker.requests.all()[0].job_master_id, master(8));
+    assert_eq!(task_manager.requests.all()[0].job_master_id, master(8));
     assert_eq!(second.disconnects.all().len(), 0);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_job_that_has_a_leader_does_not_time_out_and_one_that_lost_it_does() {
     let world = world(false, &[]).await;
-    let worker = world.worker("tm-1");
-    world.join(&worker, 1).await;
+    let task_manager = world.task_manager("tm-1");
+    world.join(&task_manager, 1).await;
     let _job = world.job(master(7)).await;
     world.require(master(7), 1).await.expect("taken");
     seconds(900).await;
-    assert_eq!(worker.freed.all().len(), 0);
+    assert_eq!(task_manager.freed.all().len(), 0);
     world.process.leaders.set(Component::JobMaster(JOB), None);
     seconds(299).await;
-    assert_eq!(worker.freed.all().len(), 0);
+    assert_eq!(task_manager.freed.all().len(), 0);
     seconds(2).await;
-    assert_eq!(worker.freed.all().len(), 1);
+    assert_eq!(task_manager.freed.all().len(), 1);
     // Afterwards the job is new again: it is watched from the registration of its next JobMaster on.
     world.process.publish_job_master(JOB, master(9));
     world.introduce(master(9)).await.expect("it leads");

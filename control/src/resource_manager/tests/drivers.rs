@@ -52,7 +52,7 @@ fn the_driver_is_told_whenever_the_nodes_to_avoid_change_also_when_there_are_non
     let mut rm = active();
     assert_eq!(block(&mut rm, 0, "a", 10), [block_hosts(&["a"]), avoid(&["a"])]);
     assert_eq!(block(&mut rm, 1, "a", 19), [block_hosts(&["a"])], "the same node");
-    rm.need(s(1), 0, workers(1));
+    rm.need(s(1), 0, missing(1));
     assert_eq!(rm.driver(s(1), failed(1)), [avoid(&["a", "bad"])]);
     assert_eq!(requested(&rm.tick(s(4))), [2]);
     assert_eq!(rm.driver(s(4), failed(2)), [], "the same node again");
@@ -79,7 +79,7 @@ fn the_only_node_of_a_cluster_is_tried_again_after_it_failed() {
 fn unblocking_a_node_forgets_that_workers_failed_there() {
     let mut rm = active();
     block(&mut rm, 0, "bad", 1000);
-    rm.need(s(0), 0, workers(1));
+    rm.need(s(0), 0, missing(1));
     rm.driver(s(1), failed(1));
     assert_eq!(rm.unblock(s(2), "bad"), Some(vec![block_hosts(&[]), avoid(&[])]));
 }
@@ -89,17 +89,17 @@ fn a_recovered_worker_counts_as_the_default_until_its_task_manager_says_what_it_
     let mut rm = active();
     rm.driver(s(0), recovered(&[1, 2]));
     rm.driver(s(0), recovered(&[2]));
-    assert_eq!(requested(&rm.need(s(0), 0, workers(2))), [], "two, however often they are told");
+    assert_eq!(requested(&rm.need(s(0), 0, missing(2))), [], "two, however often they are told");
     let (id, _) = rm.register(s(1), &tm(1), "host1".into(), large()).expect("ours");
-    assert_eq!(rm.get(&tm(1)).map(|worker| &worker.spec), Some(&large()));
-    assert_eq!(requested(&rm.need(s(1), 0, workers(2))), [1], "it is not one of the default");
+    assert_eq!(rm.get(&tm(1)).map(|known| &known.spec), Some(&large()));
+    assert_eq!(requested(&rm.need(s(1), 0, missing(2))), [1], "it is not one of the default");
     let lost = DriverEvent::Lost { resource_id: tm(2), cause: "exit code 1".into() };
     let commands = rm.driver(s(2), lost);
     assert_eq!(avoided(&commands), Some(&vec!["host2".to_owned()]), "its node is known");
     // Registering again does not change the spec that the worker counts as.
     rm.disconnect(id, "restarting".into());
     rm.register(s(3), &tm(1), "host1".into(), spec()).expect("ours");
-    assert_eq!(rm.get(&tm(1)).map(|worker| &worker.spec), Some(&large()));
+    assert_eq!(rm.get(&tm(1)).map(|known| &known.spec), Some(&large()));
     rm.check();
 }
 
@@ -115,8 +115,8 @@ fn recovered_workers_are_taken_within_the_grace_period_only() {
 #[test]
 fn a_worker_whose_request_was_cancelled_is_taken_if_one_is_needed_again() {
     let mut rm = needing(1);
-    assert_eq!(rm.need(s(1), 0, workers(0)), [Command::CancelRequest { request: 1 }]);
-    assert_eq!(requested(&rm.need(s(2), 0, workers(1))), [2]);
+    assert_eq!(rm.need(s(1), 0, missing(0)), [Command::CancelRequest { request: 1 }]);
+    assert_eq!(requested(&rm.need(s(2), 0, missing(1))), [2]);
     let taken = rm.driver(s(3), started(1, 1));
     assert_eq!(taken, [Command::CancelRequest { request: 2 }], "not counted twice");
     assert_eq!(rm.driver(s(4), started(2, 2)), [released(2)], "one is enough");
@@ -141,8 +141,8 @@ fn a_worker_that_starts_after_its_request_failed_is_taken_within_the_grace_perio
 fn a_task_manager_whose_worker_may_yet_be_reported_is_to_ask_again() {
     let mut rm = active();
     rm.driver(s(0), recovered(&[]));
-    rm.need(s(100), 0, workers(1));
-    rm.need(s(100), 0, workers(0));
+    rm.need(s(100), 0, missing(1));
+    rm.need(s(100), 0, missing(0));
     let mut asks = |now| rm.register(s(now), &tm(1), "host1".into(), spec()).unwrap_err().retry;
     assert!(asks(159));
     assert!(!asks(160));
@@ -163,7 +163,7 @@ fn what_can_never_be_met_is_told_and_not_asked_for_again_while_it_is_wanted() {
     assert_eq!(rm.last_driver_error(), None);
     assert_eq!(rm.need(s(501), 0, wanted.clone()), []);
     // The job that needed these workers is gone; the next job requests them anew.
-    assert_eq!(rm.need(s(502), 0, workers(1)), [Command::NeverMet(vec![])]);
+    assert_eq!(rm.need(s(502), 0, missing(1)), [Command::NeverMet(vec![])]);
     assert_eq!(requested(&rm.need(s(503), 0, wanted)), [4, 5]);
     let again = DriverEvent::NeverMet { request: 4, cause: "maximum is 8 GiB".into() };
     assert!(rm.driver(s(504), again).contains(&told));
@@ -180,7 +180,7 @@ fn every_request_ends_once_whatever_becomes_of_its_worker() {
     register(&mut rm, s(1), 1);
     rm.driver(s(1), DriverEvent::Lost { resource_id: tm(2), cause: "x".into() });
     rm.driver(s(1), failed(4));
-    rm.need(s(2), 1, workers(1));
+    rm.need(s(2), 1, missing(1));
     assert_eq!(rm.take_ended_requests(), [1, 2, 4, 5]);
     rm.tick(s(120));
     assert_eq!(rm.take_ended_requests(), [3]);

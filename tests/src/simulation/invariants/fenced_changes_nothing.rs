@@ -99,8 +99,8 @@ impl FencedChangesNothing {
             Fact::SlotRequested { session, .. } => {
                 self.still_leads(*session, "a slot is asked for")
             }
-            Fact::WorkerRegistered { session, .. } => {
-                self.still_leads(*session, "a worker is registered")
+            Fact::TaskManagerRegistered { session, .. } => {
+                self.still_leads(*session, "a TaskManager is registered")
             }
             Fact::LeaderFollowed { by, leader, session } => {
                 self.followed.insert((host, incarnation, by.clone(), *leader), *session);
