@@ -150,12 +150,10 @@ impl Deployer {
 /// Returns whether records are serialised inside a process too, by the options of a job and those of the TaskManager together; false
 /// if neither sets it. The error of a wrong value is fatal for the job.
 fn force_serialization(options: &BTreeMap<String, String>) -> Result<bool, FailureCause> {
-    let Some(text) = options.get(FORCE_SERIALIZATION) else { return Ok(false) };
-    let value = text.trim();
-    match (value.eq_ignore_ascii_case("true"), value.eq_ignore_ascii_case("false")) {
-        (true, _) => Ok(true),
-        (_, true) => Ok(false),
-        _ => Err(FailureCause::fatal(
+    match options.get(FORCE_SERIALIZATION).map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(text) => Err(FailureCause::fatal(
             "ProgramInvalid",
             format!("option '{FORCE_SERIALIZATION}': '{text}' is wrong, it takes true or false"),
         )),

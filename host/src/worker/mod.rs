@@ -359,7 +359,7 @@ fn debloat_target(
     default: Option<Duration>,
 ) -> Result<Option<Duration>, BuildError> {
     let enabled = options.get("taskmanager.network.memory.buffer-debloat.enabled");
-    if enabled.is_some_and(|v| v.trim().eq_ignore_ascii_case("false")) {
+    if enabled.is_some_and(|enabled| enabled == "false") {
         return Ok(None);
     }
     let key = "taskmanager.network.memory.buffer-debloat.target";
