@@ -230,6 +230,7 @@ mod lines;
 mod link;
 mod no_enumerator;
 mod output;
+mod own_splits;
 mod protocol;
 mod remote;
 mod sequence;

@@ -2,14 +2,13 @@
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
-    SourceSplit, SplitEnumeratorContext,
+    SourceSplit, SplitEnumeratorContext, own_splits::OwnSplits,
 };
 use crate::{
     api::Environment,
     operators::{BATCH_RECORDS, BoxError, OperatorContext},
 };
 use std::{
-    collections::VecDeque,
     ops::{Bound, RangeBounds},
     time::Duration,
 };
@@ -26,23 +25,6 @@ pub struct SequenceSplit {
     pub next: Option<u64>,
     /// Distance from one item to the next: the parallelism at the start of the split.
     pub stride: u64,
-}
-
-impl SequenceSplit {
-    /// Returns the initial split of a subtask; that of subtask 0 begins at `start`.
-    pub(super) fn of(context: &OperatorContext, start: u64) -> Self {
-        Self {
-            subtask: context.subtask(),
-            next: start.checked_add(u64::from(context.subtask())),
-            stride: u64::from(context.parallelism()).max(1),
-        }
-    }
-}
-
-/// Returns the split that is furthest behind, and its place: it holds back event time, and the others must not get further ahead of it.
-/// (A split with nothing left comes first.)
-pub(super) fn slowest(splits: &mut VecDeque<SequenceSplit>) -> Option<(usize, &mut SequenceSplit)> {
-    splits.iter_mut().enumerate().min_by_key(|(_, split)| split.next)
 }
 
 impl SourceSplit for SequenceSplit {
@@ -153,8 +135,7 @@ impl Source for SequenceSource {
         let linger_ms = context.shared().linger_ms()?;
         Ok(SequenceReader {
             source: self.clone(),
-            splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
-            restored: false,
+            splits: OwnSplits::of(context, self.start),
             schedule: self.per_second.map(|per_second| {
                 let parallelism = f64::from(context.parallelism());
                 let per_ms = per_second / 1_000.0 / parallelism;
@@ -170,9 +151,7 @@ impl Source for SequenceSource {
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
-    splits: VecDeque<SequenceSplit>,
-    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
-    restored: bool,
+    splits: OwnSplits,
     /// The times at which numbers are due; `None`: as fast as possible.
     schedule: Option<Schedule>,
 }
@@ -269,7 +248,7 @@ impl SourceReader for SequenceReader {
         let (allowed, wait) = self.allowed(context);
         let most = allowed.min(most as u64);
         let end = self.source.end;
-        let Some((place, split)) = slowest(&mut self.splits) else {
+        let Some((place, split)) = self.splits.slowest() else {
             return Ok(ReadProgress::Ended);
         };
         if let Some(first) = split.next {
@@ -292,12 +271,7 @@ impl SourceReader for SequenceReader {
             split.next = count.checked_mul(split.stride).and_then(|by| first.checked_add(by));
         }
         if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
-            out.release_split(&split.split_id());
-            self.splits.remove(place);
-            return Ok(match self.splits.is_empty() {
-                true => ReadProgress::Ended,
-                false => ReadProgress::More,
-            });
+            return Ok(self.splits.end(place, out));
         }
         if most == 0 {
             context.wake_after(wait);
@@ -311,12 +285,10 @@ impl SourceReader for SequenceReader {
         splits: Vec<SequenceSplit>,
         _context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError> {
-        if !std::mem::replace(&mut self.restored, true) {
-            self.splits.clear();
-        }
-        self.splits.extend(splits);
+        self.splits.restore(splits);
         // Each split has its part of the rate, however many of them a subtask has.
-        let part: f64 = self.splits.iter().map(|split| 1.0 / split.stride.max(1) as f64).sum();
+        let part: f64 =
+            self.splits.left().iter().map(|split| 1.0 / split.stride.max(1) as f64).sum();
         if let (Some(schedule), Some(per_second)) = (&mut self.schedule, self.source.per_second)
             && part > 0.0
         {
@@ -326,7 +298,7 @@ impl SourceReader for SequenceReader {
     }
     fn no_more_splits(&mut self) {}
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
-        Ok(self.splits.iter().cloned().collect())
+        Ok(self.splits.left().to_vec())
     }
 }
 
