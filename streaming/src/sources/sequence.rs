@@ -37,7 +37,8 @@ impl SourceSplit for SequenceSplit {
 /// `map`, its `DataGeneratorSource`.
 ///
 /// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore the source goes on after the
-/// last numbers of the checkpoint, whatever the parallelism.
+/// last numbers of the checkpoint, whatever the parallelism. The number of splits stays that of the subtasks at the first start: with fewer
+/// subtasks than splits some read several, and with more those without one end at once, together with the operators chained to them.
 ///
 /// Orders that a test generates, one per 10 ms of event time, 500 a second:
 ///
@@ -87,10 +88,11 @@ impl SequenceSource {
     }
 
     /// Limits the source to `per_second` numbers a second over all subtasks together, which take turns: subtask i begins i numbers later
-    /// than the first one. A subtask that was held up for less than a minute emits faster afterwards until it has caught up. After a longer
-    /// delay, or when the machine's clock is set back, the subtask goes on at the rate from then on and makes up for nothing. Numbers come
-    /// in groups: what has come due in 5 ms (in the buffer timeout if that is shorter), or at high rates in the time for a batch, at least
-    /// 1 ms. The build fails if `per_second` is not finite and above 0.
+    /// than the first one. After a restore with more subtasks than splits, those with a split emit at the whole rate together. A subtask
+    /// that was held up for less than a minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's
+    /// clock is set back, the subtask goes on at the rate from then on and makes up for nothing. Numbers come in groups: what has come due
+    /// in 5 ms (in the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if
+    /// `per_second` is not finite and above 0.
     pub fn with_rate(mut self, per_second: f64) -> Self {
         self.per_second = Some(per_second);
         self
