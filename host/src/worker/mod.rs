@@ -222,9 +222,7 @@ impl Worker {
             checkpoint_dir: deployment.checkpoint_dir,
             ends_with_checkpoint: deployment.ends_with_checkpoint,
         };
-        if self.deployments.send(deployment).is_err() {
-            return Err(DeployError::Host("its deploying thread has ended".to_owned()));
-        }
+        deploy::queue(&self.deployments, deployment)?;
         Ok(refused)
     }
 
