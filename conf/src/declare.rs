@@ -68,6 +68,8 @@ pub trait Declaration: Sync {
     /// Checks `text` as a value of the option. Returns `None` if it is accepted, otherwise the values that the option
     /// takes instead, as a phrase that completes "it takes …".
     fn complaint(&self, text: &str) -> Option<String>;
+    /// Returns the text in which the value `text` is kept if that is another one: see `OptionValue::normal`.
+    fn normal(&self, text: &str) -> Option<String>;
     /// Returns true if `key` is this option's own key, or for a family a key with a name in the place of `<name>`.
     /// Other accepted names count as false.
     fn owns(&self, key: &str) -> bool {
@@ -107,6 +109,9 @@ impl<T: OptionValue> Declaration for Opt<T> {
             Some(value) => (self.complaint)(&value).map(str::to_owned),
         }
     }
+    fn normal(&self, text: &str) -> Option<String> {
+        T::normal(text)
+    }
 }
 
 impl<T: OptionValue> Declaration for Family<T> {
@@ -133,6 +138,9 @@ impl<T: OptionValue> Declaration for Family<T> {
     }
     fn complaint(&self, text: &str) -> Option<String> {
         T::parse(text).is_none().then(T::kind)
+    }
+    fn normal(&self, text: &str) -> Option<String> {
+        T::normal(text)
     }
     fn owns(&self, key: &str) -> bool {
         self.name_in(key).is_some()

@@ -55,7 +55,7 @@ impl Layer {
                 second: place,
             });
         }
-        self.0.insert(own.to_owned(), (text, place));
+        self.0.insert(own.to_owned(), (normal(key, text), place));
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl Layer {
         place: &str,
     ) -> Result<(), ConfError> {
         let own = check(key, &text, place)?;
-        self.0.insert(own.to_owned(), (text, place.to_owned()));
+        self.0.insert(own.to_owned(), (normal(key, text), place.to_owned()));
         Ok(())
     }
 
@@ -141,6 +141,12 @@ pub(crate) fn check<'k>(key: &'k str, text: &str, place: &str) -> Result<&'k str
         });
     }
     Ok(if option.is_family() { key } else { option.key() })
+}
+
+/// Returns the text in which a setting is kept: one for all spellings of a truth value or number. Texts that the option does not take, and
+/// those of unknown keys, stay as they are.
+pub(crate) fn normal(key: &str, text: String) -> String {
+    find(key).and_then(|option| option.normal(&text)).unwrap_or(text)
 }
 
 /// The text shown in place of a secret.

@@ -4,7 +4,7 @@ use crate::{
     declare::{Family, Opt},
     declared::find,
     error::ConfError,
-    layer::{Layer, MASK, TABLE, USER_PREFIX, check},
+    layer::{Layer, MASK, TABLE, USER_PREFIX, check, normal},
     value::OptionValue,
     yaml,
 };
@@ -64,9 +64,9 @@ struct Entry {
     place: String,
 }
 
-/// The options of a process or of a job: the settings as texts under their options' own names, each with the place where it was set;
-/// immutable and cheap to clone. Each setting that was given as text has been checked. An option that is not set has its default, which is
-/// not stored here; [`Options::get`] gives the value in either case.
+/// The options of a process or of a job: the settings as texts under their options' own names (truth values and numbers in one spelling),
+/// each with the place where it was set; immutable and cheap to clone. Each setting that was given as text has been checked. An option that
+/// is not set has its default, which is not stored here; [`Options::get`] gives the value in either case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     entries: Arc<BTreeMap<String, Entry>>,
@@ -132,6 +132,7 @@ impl Options {
         for (key, text) in map {
             let (key, text, place) = (key.as_ref(), text.into(), place.to_owned());
             let own = check(key, &text, &place)?.to_owned();
+            let text = normal(key, text);
             checked.push((own == key, own, Entry { text, place }));
         }
         let mut entries = (*self.entries).clone();
@@ -139,14 +140,18 @@ impl Options {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// Returns a job's settings with each key replaced by the own name of its option; other keys stay as they are. Of one option under two
+    /// Returns a job's settings as these options would keep them: each key replaced by the own name of its option, and truth values and
+    /// numbers in their one spelling. Other keys, and values that their options do not take, stay as they are. Of one option under two
     /// names the setting under its own name counts.
-    pub fn under_own_names(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        let named = settings.into_iter().map(|(key, text)| match find(&key) {
-            Some(option) if !option.is_family() && option.key() != key => {
-                (false, option.key().to_owned(), text)
+    pub fn normalised(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let named = settings.into_iter().map(|(key, text)| {
+            let text = normal(&key, text);
+            match find(&key) {
+                Some(option) if !option.is_family() && option.key() != key => {
+                    (false, option.key().to_owned(), text)
+                }
+                _ => (true, key, text),
             }
-            _ => (true, key, text),
         });
         own_names_last(named.collect()).collect()
     }

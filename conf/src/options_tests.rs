@@ -165,11 +165,54 @@ fn of_one_option_under_two_names_the_setting_under_its_own_name_counts() {
     let map = |settings: &[(&str, &str)]| -> BTreeMap<String, String> {
         settings.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
     };
-    let renamed = Options::under_own_names(map(&[(old, "/b"), ("program.x", "1"), ("odd", "2")]));
+    let renamed = Options::normalised(map(&[(old, "/b"), ("program.x", "1"), ("odd", "2")]));
     assert_eq!(renamed, map(&[(own, "/b"), ("program.x", "1"), ("odd", "2")]));
-    assert_eq!(Options::under_own_names(map(&[(old, "/b"), (own, "/a")])), map(&[(own, "/a")]));
+    assert_eq!(Options::normalised(map(&[(old, "/b"), (own, "/a")])), map(&[(own, "/a")]));
     let again = Options::default().with(own, "/a").unwrap().with(old, "/b").unwrap();
     assert_eq!(again.get(&crate::checkpointing::DIRECTORY).as_deref(), Some("/b"), "a later call");
+}
+
+#[test]
+fn each_spelling_of_a_truth_value_or_number_becomes_one_wherever_it_is_set() {
+    for (key, text, kept) in [
+        ("exchange.force-serialization", "TRUE", "true"),
+        ("exchange.force-serialization", " True ", "true"),
+        ("exchange.force-serialization", " False ", "false"),
+        ("s3.path.style.access", "True", "true"),
+        ("state.backend.incremental", "tRuE", "true"),
+        ("pipeline.max-parallelism", " 0064", "64"),
+        ("pipeline.max-parallelism", "+64", "64"),
+        ("execution.checkpointing.num-retained", "03", "3"),
+        ("restart-strategy.failure-rate.max-failures-per-interval", "05", "5"),
+        ("restart-strategy.exponential-delay.jitter-factor", ".50", "0.5"),
+        ("restart-strategy.exponential-delay.jitter-factor", "5e-1", "0.5"),
+        ("external-resource.gpu.amount", "02", "2"),
+        // Others are kept as they were given.
+        ("execution.checkpointing.interval", "1 min", "1 min"),
+        ("pipeline.name", " TRUE ", " TRUE "),
+        ("program.on", "TRUE", "TRUE"),
+    ] {
+        let given = BTreeMap::from([(key.to_owned(), text.to_owned())]);
+        let ways = [
+            Options::from_map(given.clone()).unwrap().to_map(),
+            Options::from_yaml("f", &format!("{key}: \"{text}\"")).unwrap().to_map(),
+            Options::load(&LoadSources {
+                overrides: vec![(key.to_owned(), text.to_owned())],
+                ..LoadSources::default()
+            })
+            .unwrap()
+            .to_map(),
+            Options::normalised(given),
+        ];
+        for way in ways {
+            assert_eq!(way.values().collect::<Vec<_>>(), [kept], "{key}: '{text}'");
+        }
+    }
+    let wrong = |text: &str| BTreeMap::from([("exchange.force-serialization".into(), text.into())]);
+    for text in ["yes", "1", "on", "", "truee"] {
+        assert_eq!(Options::normalised(wrong(text)), wrong(text));
+        assert!(Options::from_map(wrong(text)).is_err(), "{text}");
+    }
 }
 
 #[test]

@@ -17,6 +17,12 @@ pub trait OptionValue: Sized + 'static {
     fn parse(text: &str) -> Option<Self>;
     /// Returns a text from which `OptionValue::parse` makes an equal value; `None` if the value means "not set".
     fn show(&self) -> Option<String>;
+    /// Returns the text in which a value is kept that was given as `text`. Truth values and numbers have one text for all spellings of a
+    /// value (`TRUE` becomes `true`, `007` becomes `7`), so that readers without this crate know one only; other types, and texts that
+    /// are no value, keep their texts, which is `None`.
+    fn normal(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 macro_rules! by_from_str {
@@ -30,6 +36,9 @@ macro_rules! by_from_str {
             }
             fn show(&self) -> Option<String> {
                 Some(self.to_string())
+            }
+            fn normal(text: &str) -> Option<String> {
+                Self::parse(text)?.show()
             }
         }
     )*};
@@ -68,6 +77,9 @@ impl OptionValue for bool {
     fn show(&self) -> Option<String> {
         Some(self.to_string())
     }
+    fn normal(text: &str) -> Option<String> {
+        Self::parse(text)?.show()
+    }
 }
 
 impl OptionValue for f64 {
@@ -79,6 +91,9 @@ impl OptionValue for f64 {
     }
     fn show(&self) -> Option<String> {
         Some(self.to_string())
+    }
+    fn normal(text: &str) -> Option<String> {
+        Self::parse(text)?.show()
     }
 }
 
@@ -115,6 +130,9 @@ impl<T: OptionValue> OptionValue for Option<T> {
     }
     fn show(&self) -> Option<String> {
         self.as_ref().and_then(T::show)
+    }
+    fn normal(text: &str) -> Option<String> {
+        T::normal(text)
     }
 }
 

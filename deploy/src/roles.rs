@@ -38,6 +38,7 @@ pub(crate) const CLUSTER_ROLE: &str = "cluster";
 /// say; other subcommands give code 64). Without the variable or with another value, runs the program's job in an embedded cluster, with
 /// the process's arguments. Blocks until the end and returns the exit code for `main` ([`Exit`]).
 pub fn program_main(entry: ProgramEntry) -> ExitCode {
+    let entry = entry.normalising(Options::normalised);
     match std::env::var(ROLE_VARIABLE).as_deref() {
         Ok(host::child::ROLE) => run_host(entry),
         Ok(CLUSTER_ROLE) => run_cluster_role(entry),

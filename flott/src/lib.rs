@@ -68,9 +68,9 @@ pub mod prelude {
         WriterContext,
     };
     pub use streaming::sources::{
-        Boundedness, CollectionSource, FileSource, NoEnumerator, ReadProgress, ReaderContext,
-        ReaderOutput, SequenceSource, SocketSource, Source, SourceReader, SourceSplit,
-        SplitEnumerator, SplitEnumeratorContext,
+        Boundedness, CollectionSource, EnumeratorWaker, FileSource, NoEnumerator, ReadProgress,
+        ReaderContext, ReaderOutput, SequenceSource, SocketSource, Source, SourceReader,
+        SourceSplit, SplitEnumerator, SplitEnumeratorContext,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, OperatorState, Reduce, ReducingState,

@@ -11,7 +11,7 @@ use gateways::{
     program_host::{BuildError, BuildGraph, StartCoordinators},
 };
 use model::{ExecutionAttemptId, JobGraph, JobMasterId, OperatorId};
-use runner::{Begun, Runner, Work};
+use runner::{Begun, Inbox, Runner, Work};
 use serde_bytes::ByteBuf;
 use std::{
     collections::BTreeMap,
@@ -316,6 +316,7 @@ impl Side {
             let on_failure = OnFailure::new(move |why| {
                 failed.report(format!("the coordinator of operator '{name}': {why}"));
             });
+            let inbox = Inbox::new();
             let context = CoordinatorContext {
                 job_id: graph.job_id,
                 operator: node.operator_id,
@@ -323,13 +324,14 @@ impl Side {
                 tmp_dir: self.tmp_dir.clone(),
                 options: Arc::clone(&options),
                 on_failure: on_failure.clone(),
+                waker: inbox.waker(),
             };
             let restore = restore.remove(&node.operator_id).map(ByteBuf::into_vec);
             let coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
                 .map_err(|panic| wrong(&node.name, &format!("it panicked: {panic}")))?
                 .map_err(|error| wrong(&node.name, &error.to_string()))?;
             let former = self.ending.remove(&node.operator_id);
-            let runner = Runner::start(coordinator, former, on_failure)
+            let runner = Runner::start(inbox, coordinator, former, on_failure)
                 .map_err(|error| BuildError::Process(format!("no thread for it: {error}")))?;
             let begun = runner.begin(|coordinator| coordinator.start(restore));
             starting.push((node.name.clone(), begun));

@@ -84,14 +84,6 @@ async fn capacities(of_cluster: &str, of_job: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn the_cluster_s_choice_to_serialise_inside_a_process_is_read_like_that_of_a_job() {
-    for (of_cluster, of_job) in [("TRUE", ""), ("false", " True ")] {
-        let lines = capacities(of_cluster, of_job).await;
-        assert_eq!(lines, ["3".to_owned()].into(), "{of_cluster} {of_job}");
-    }
-}
-
-#[tokio::test]
 async fn a_job_sets_for_itself_whether_records_are_serialised_inside_a_process() {
     for (of_cluster, of_job, capacity) in [
         ("false", "true", "3"),

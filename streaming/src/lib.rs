@@ -25,8 +25,8 @@ pub(crate) use sync::lock;
 pub use api::{Args, Environment, ProgramEntry, SHIPPED_VARIABLE, Stream, build};
 pub use graph::BuiltJob;
 pub use seam::{
-    Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
-    ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort, Polled, Progress,
-    Restore, StateChunk, StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError,
-    TaskSnapshot, TaskUpcalls,
+    Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, CoordinatorWaker,
+    EdgeCodec, Element, ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort,
+    Polled, Progress, Restore, StateChunk, StreamEvent, Subtask, SubtaskContext, TaskCounters,
+    TaskError, TaskSnapshot, TaskUpcalls,
 };

@@ -32,7 +32,7 @@ impl Dispatcher {
     ) -> Result<(BuildInHost, Options), SubmitError> {
         let merged = self.merged(&options)?;
         // So that they take precedence over what the program sets under either name.
-        let options = Options::under_own_names(options);
+        let options = Options::normalised(options);
         let parallelism =
             parallelism.unwrap_or_else(|| merged.get(&conf::execution::PARALLELISM).get());
         let defaults = self.deps.services.options.shaping();

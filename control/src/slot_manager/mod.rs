@@ -158,7 +158,9 @@ impl SlotManager {
             .map(|held| held.allocation_id)
             .collect();
         let settle = self.settings.settle;
+        let before = self.held_on(instance_id);
         self.dirty |= self.task_managers.reconcile(now, instance_id, report, settle);
+        self.note_given(instance_id, &before);
         let free = |allocation_id| Command::FreeSlot { instance_id, allocation_id };
         held.into_iter().map(free).collect()
     }

@@ -372,6 +372,28 @@ fn who_has_given_may_be_asked_for_what_it_was_given_since() {
 }
 
 #[test]
+fn a_job_has_given_slots_also_if_only_a_report_tells_so() {
+    for is_noticed in [true, false] {
+        let mut sm = three_jobs([8, 8, 8]);
+        sm.check(s(1));
+        assert_eq!(asked(&sm.check(s(2))), [(JobId(3), 4)]);
+        if is_noticed {
+            yield_slots(&mut sm, s(3), JobId(3), 4);
+        }
+        sm.report(s(6), InstanceId(13), report(3, 4, &[]));
+        assert_eq!(granted(&mut sm, s(6)), BTreeMap::from([(JobId(1), 4)]));
+        // The first has ended, the second gets all that it needs, and the third holds four slots again.
+        sm.remove_job(JobId(1));
+        yield_slots(&mut sm, s(7), JobId(1), 8);
+        let got = granted(&mut sm, s(7));
+        assert_eq!(got, BTreeMap::from([(JobId(2), 4), (JobId(3), 4)]));
+        sm.require(JobId(4), master(1), any_slots(4));
+        assert_eq!(asked(&sm.check(s(8))), [], "slots may be coming back");
+        assert_eq!(asked(&sm.check(s(9))), [(JobId(3), 4)], "noticed: {is_noticed}");
+    }
+}
+
+#[test]
 fn slots_on_blocked_nodes_are_not_asked_for() {
     let mut sm = three_jobs([8, 8, 8]);
     sm.block_hosts(["host3".to_owned()]);

@@ -7,7 +7,8 @@ use super::queue::Queue;
 use super::shortages::SHORTAGE_GRACE;
 use super::{Command, Job, SlotManager, Supply};
 use crate::mutation::Rule;
-use model::JobId;
+use model::slots::SlotAllocation;
+use model::{InstanceId, JobId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -57,6 +58,27 @@ impl Job {
 }
 
 impl SlotManager {
+    /// Returns the slots of a TaskExecutor that jobs hold, by index.
+    pub(super) fn held_on(&self, instance_id: InstanceId) -> Vec<(u32, SlotAllocation)> {
+        let slots = self
+            .task_managers
+            .get(instance_id)
+            .into_iter()
+            .flat_map(|task_manager| &task_manager.slots);
+        slots.filter_map(|(index, slot)| Some((*index, slot.state.holder()?))).collect()
+    }
+
+    /// Records which jobs no longer hold slots that they held `before` a report: the notices that these slots are free were lost.
+    pub(super) fn note_given(&mut self, instance_id: InstanceId, before: &[(u32, SlotAllocation)]) {
+        for (index, held) in before {
+            if !self.task_managers.is_held_under(instance_id, *index, held.allocation_id)
+                && let Some(job) = self.jobs.get_mut(&held.job_id)
+            {
+                job.gave();
+            }
+        }
+    }
+
     /// Asks jobs to yield, so that jobs which each hold a part of what they need do not wait for each other for ever.
     /// Does nothing if no waiting job holds slots that others could use.
     pub(super) fn ask_to_yield(&mut self, now: Duration, commands: &mut Vec<Command>) {

@@ -1,7 +1,8 @@
 //! Prints the highest price of each share whenever it changes: an unbounded job with state per key and a derived record
 //! type.
 //!
-//! `ticker [--rate PER_SECOND] [--shares N]` runs until it is cancelled.
+//! `ticker [--rate PER_SECOND] [--shares N]` runs until it is cancelled and prints in the processes of its tasks; with `--count N` it ends
+//! after N trades, and its client prints.
 
 use clap::Parser;
 use flott::prelude::*;
@@ -15,6 +16,9 @@ struct Cli {
     /// The number of shares that are traded.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     shares: u64,
+    /// The number of trades after which the job ends.
+    #[arg(long)]
+    count: Option<u64>,
 }
 
 /// One trade of a share at a price in cents.
@@ -37,7 +41,11 @@ fn ticker(env: &Environment, args: Args) -> Result<()> {
     let cli: Cli = args.parse()?;
     let shares = cli.shares;
 
-    env.sequence_with_rate(0.., cli.rate)
+    let numbers = match cli.count {
+        Some(count) => env.sequence_with_rate(0..count, cli.rate),
+        None => env.sequence_with_rate(0.., cli.rate),
+    };
+    let highest = numbers
         .uid("numbers")
         .map(move |number| Trade {
             share: format!("S{}", mixed(number) % shares),
@@ -51,7 +59,10 @@ fn ticker(env: &Environment, args: Args) -> Result<()> {
                 out.collect((share.clone(), trade.cents));
             }
         })
-        .uid("highest")
-        .print();
+        .uid("highest");
+    match cli.count {
+        Some(_) => highest.collect().uid("prices"),
+        None => highest.print(),
+    };
     Ok(())
 }

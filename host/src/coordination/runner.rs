@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 use streaming::{
-    Coordinator, EventReply, OnFailure,
+    Coordinator, CoordinatorWaker, EventReply, OnFailure,
     task::{panics, threads},
 };
 
@@ -20,6 +20,8 @@ pub(super) enum Work {
     Client(Vec<u8>, Reply<Answered>),
     Snapshot(u64, Reply<Answered>),
     CheckpointEnded(u64, bool),
+    /// Only makes the thread look whether the coordinator was woken, as it does after every request.
+    Wake,
     Call(Call, mpsc::Sender<Result<(), CoordinationError>>),
 }
 
@@ -34,10 +36,38 @@ impl Work {
     }
 }
 
+/// The queue of a coordinator's thread that is still to be started, and the coordinator's waker.
+pub(super) struct Inbox {
+    queue: Arc<mpsc::SyncSender<Work>>,
+    work: mpsc::Receiver<Work>,
+    waker: CoordinatorWaker,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        let (queue, work) = mpsc::sync_channel(WAITING_MAX);
+        let queue = Arc::new(queue);
+        // A thread of the coordinator's own that keeps the waker must not keep the coordinator's thread from ending.
+        let waking = Arc::downgrade(&queue);
+        let waker = CoordinatorWaker::new(move || {
+            if let Some(queue) = waking.upgrade() {
+                // A full queue needs no request more: the thread looks for wakes after each of those that wait.
+                let _ = queue.try_send(Work::Wake);
+            }
+        });
+        Self { queue, work, waker }
+    }
+
+    /// Returns the waker, which does nothing once the thread takes no more requests.
+    pub(super) fn waker(&self) -> CoordinatorWaker {
+        self.waker.clone()
+    }
+}
+
 /// A handle to a coordinator's thread.
 pub(super) struct Runner {
     /// `None` while the thread is ending.
-    queue: Option<mpsc::SyncSender<Work>>,
+    queue: Option<Arc<mpsc::SyncSender<Work>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,19 +84,23 @@ impl Begun {
 }
 
 impl Runner {
-    /// Starts the thread. It takes its first request when the operator's former coordinator, whose thread is `former`, has ended.
-    /// Failures that have no caller to be returned to are reported to `on_failure`.
+    /// Starts the thread of a coordinator that has the inbox's waker. The thread takes its first request when the operator's former
+    /// coordinator, whose thread is `former`, has ended. Failures that have no caller to be returned to are reported to `on_failure`.
     pub(super) fn start(
+        inbox: Inbox,
         coordinator: Box<dyn Coordinator>,
         former: Option<JoinHandle<()>>,
         on_failure: OnFailure,
     ) -> std::io::Result<Self> {
-        let (queue, work) = mpsc::sync_channel(WAITING_MAX);
+        let Inbox { queue, work, waker } = inbox;
         let thread = threads::spawn("flott-coord", STACK_BYTES, move || {
             former.map(JoinHandle::join);
-            let mut slot = Slot { coordinator: Some(coordinator), on_failure };
+            let mut slot = Slot { coordinator: Some(coordinator), on_failure, is_started: false };
             while let Ok(work) = work.recv() {
                 slot.work(work);
+                if slot.is_started && waker.take() {
+                    slot.wake();
+                }
             }
             slot.drop_coordinator();
         })?;
@@ -116,6 +150,8 @@ struct Slot {
     /// `None` after a panic, because the coordinator's state may be inconsistent.
     coordinator: Option<Box<dyn Coordinator>>,
     on_failure: OnFailure,
+    /// True after the first call, which is the start: earlier wakes wait for it.
+    is_started: bool,
 }
 
 impl Slot {
@@ -130,17 +166,32 @@ impl Slot {
             }
             Work::CheckpointEnded(checkpoint, complete) => {
                 let told = self.call(|c| c.checkpoint_ended(checkpoint, complete));
-                if let Err(error) = told {
-                    self.on_failure.report(error.to_string());
-                }
+                self.report(told);
             }
+            Work::Wake => {}
             Work::Client(request, reply) => {
                 let answer = self.call(|c| c.handle_request(&request));
                 let _ = reply.send(answer.map(ByteBuf::from));
             }
             Work::Call(call, answer) => {
                 let _ = answer.send(self.call(call));
+                self.is_started = true;
             }
+        }
+    }
+
+    /// Lets the coordinator react to a wake, unless it has panicked.
+    fn wake(&mut self) {
+        if self.coordinator.is_some() {
+            let told = self.call(|c| c.woken());
+            self.report(told);
+        }
+    }
+
+    /// Reports the failure of a call that nobody waits for.
+    fn report(&self, told: Result<(), CoordinationError>) {
+        if let Err(error) = told {
+            self.on_failure.report(error.to_string());
         }
     }
 
@@ -191,5 +242,145 @@ impl Slot {
     fn drop_coordinator(&mut self) {
         let coordinator = self.coordinator.take();
         let _ = panics::catch(move || drop(coordinator));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Notes its calls, and blocks in a snapshot until the test lets it go on.
+    struct Noting {
+        notes: mpsc::Sender<&'static str>,
+        go_on: mpsc::Receiver<()>,
+        panics: bool,
+    }
+
+    impl Coordinator for Noting {
+        fn start(&mut self, _: Option<Vec<u8>>) -> Result<(), String> {
+            self.notes.send("start").unwrap();
+            Ok(())
+        }
+        fn snapshot(&mut self, _: u64, reply: EventReply) {
+            self.notes.send("snapshot begins").unwrap();
+            self.go_on.recv().unwrap();
+            self.notes.send("snapshot ends").unwrap();
+            reply.send(Ok(Vec::new()));
+        }
+        fn woken(&mut self) -> Result<(), String> {
+            self.notes.send("woken").unwrap();
+            assert!(!self.panics, "no wakes today");
+            Err("nothing was found".to_owned())
+        }
+        fn handle_request(&mut self, _: &[u8]) -> Result<Vec<u8>, String> {
+            self.notes.send("request").unwrap();
+            Ok(Vec::new())
+        }
+        fn job_ended(&mut self, _: bool) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// A coordinator's thread, its waker, its notes, and the number of its failures.
+    struct Test {
+        runner: Runner,
+        waker: CoordinatorWaker,
+        notes: mpsc::Receiver<&'static str>,
+        go_on: mpsc::Sender<()>,
+        failures: Arc<AtomicUsize>,
+    }
+
+    fn test(panics: bool) -> Test {
+        let ((notes, noted), (go_on, waits)) = (mpsc::channel(), mpsc::channel());
+        let inbox = Inbox::new();
+        let waker = inbox.waker();
+        waker.wake();
+        let coordinator = Box::new(Noting { notes, go_on: waits, panics });
+        let failures = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&failures);
+        let on_failure = OnFailure::new(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+        let runner = Runner::start(inbox, coordinator, None, on_failure).unwrap();
+        Test { runner, waker, notes: noted, go_on, failures }
+    }
+
+    /// Starts the coordinator, which was woken before, and returns the first notes.
+    fn started(test: &Test) -> [&'static str; 2] {
+        test.runner.begin(|coordinator| coordinator.start(None)).wait().unwrap();
+        [test.notes.recv().unwrap(), test.notes.recv().unwrap()]
+    }
+
+    fn snapshot(test: &Test) {
+        let (reply, _) = futures::channel::oneshot::channel();
+        test.runner.post(Work::Snapshot(1, reply));
+        assert_eq!(test.notes.recv(), Ok("snapshot begins"));
+    }
+
+    /// Ends the thread, and returns the notes that were left.
+    fn rest(test: Test) -> Vec<&'static str> {
+        test.runner.end().unwrap().join().unwrap();
+        test.notes.iter().collect()
+    }
+
+    #[test]
+    fn a_wake_before_the_start_waits_for_it_and_a_failure_is_reported() {
+        let test = test(false);
+        assert_eq!(started(&test), ["start", "woken"]);
+        let failures = Arc::clone(&test.failures);
+        assert_eq!(rest(test), [] as [&str; 0]);
+        assert_eq!(failures.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn wakes_during_a_snapshot_are_one_call_after_it() {
+        let test = test(false);
+        started(&test);
+        snapshot(&test);
+        let wakers = std::array::from_fn::<_, 4, _>(|_| {
+            let waker = test.waker.clone();
+            threads::spawn("waking", STACK_BYTES, move || (0..10_000).for_each(|_| waker.wake()))
+        });
+        wakers.into_iter().for_each(|thread| thread.unwrap().join().unwrap());
+        test.go_on.send(()).unwrap();
+        assert_eq!(rest(test), ["snapshot ends", "woken"]);
+    }
+
+    #[test]
+    fn a_wake_is_not_lost_though_the_queue_is_full() {
+        let test = test(false);
+        started(&test);
+        snapshot(&test);
+        for _ in 0..WAITING_MAX + 1 {
+            let (reply, _) = futures::channel::oneshot::channel();
+            test.runner.post(Work::Client(Vec::new(), reply));
+        }
+        test.waker.wake();
+        test.go_on.send(()).unwrap();
+        let notes = rest(test);
+        assert_eq!(notes[..3], ["snapshot ends", "woken", "request"]);
+        assert_eq!(notes.len(), 2 + WAITING_MAX);
+    }
+
+    #[test]
+    fn a_wake_after_the_end_does_nothing_and_a_kept_waker_keeps_no_thread() {
+        let test = test(false);
+        started(&test);
+        let waker = test.waker.clone();
+        assert_eq!(rest(test), [] as [&str; 0]);
+        waker.wake();
+        waker.wake();
+    }
+
+    #[test]
+    fn a_coordinator_that_panics_when_it_is_woken_fails_once_and_is_woken_no_more() {
+        let test = test(true);
+        assert_eq!(started(&test), ["start", "woken"]);
+        test.waker.wake();
+        let (failures, waker) = (Arc::clone(&test.failures), test.waker.clone());
+        assert_eq!(rest(test), [] as [&str; 0]);
+        waker.wake();
+        assert_eq!(failures.load(Ordering::SeqCst), 1);
     }
 }

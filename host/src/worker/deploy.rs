@@ -7,7 +7,7 @@ use crate::program::rebuild;
 use gateways::{
     Remote,
     program_host::BuildError,
-    task_executor::{EdgeProducers, TaskDeployment, TaskExecutorGateway},
+    task_executor::{DeployError, EdgeProducers, TaskDeployment, TaskExecutorGateway},
 };
 use model::{AllocationId, Devices, EdgeId, FailureCause, JobEdge, JobGraph, JobId, JobVertex};
 use platform::Platform;
@@ -52,6 +52,38 @@ pub(crate) struct Surroundings {
     pub(crate) embedded: bool,
 }
 
+/// Queues a deployment for the deploying thread. Ends its tasks if the thread takes no more.
+///
+/// # Errors
+/// Returns the reason, which holds for the whole deployment.
+pub(crate) fn queue(
+    deployments: &mpsc::Sender<Deployment>,
+    deployment: Deployment,
+) -> Result<(), DeployError> {
+    deployments.send(deployment).map_err(|mpsc::SendError(deployment)| {
+        let why = "its deploying thread has ended";
+        let cause = FailureCause::recoverable("ProgramHostFailed", why);
+        deployment.end_tasks(&cause);
+        DeployError::Host(why.to_owned())
+    })
+}
+
+impl Deployment {
+    /// Ends all tasks, which have no thread yet.
+    fn end_tasks(&self, cause: &FailureCause) {
+        for (task, _) in &self.tasks {
+            task.control.end(Err(cause.clone()));
+        }
+    }
+}
+
+/// Prepares a deployment; a panic is a failure like any other, so that the tasks end and the thread goes on.
+fn prepared<T>(prepare: impl FnOnce() -> Result<T, FailureCause>) -> Result<T, FailureCause> {
+    task::panics::catch(prepare).unwrap_or_else(|panic| {
+        Err(FailureCause::recoverable("ProgramHostFailed", format!("deploying panicked: {panic}")))
+    })
+}
+
 /// Starts the deploying thread, which ends when the returned sender is dropped.
 pub(crate) fn start(
     program: ProgramEntry,
@@ -77,23 +109,20 @@ struct Deployer {
 
 impl Deployer {
     fn deploy(&mut self, deployment: Deployment) {
-        let Deployment { graph, producers, tasks, devices, checkpoint_dir, ends_with_checkpoint } =
-            deployment;
         let mut options = (*self.around.options).clone();
-        options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
-        let prepared = self.built(&graph).map_err(|error| cause_of(&error)).and_then(|built| {
-            let events = self.events(graph.job_id, checkpoint_dir.as_deref(), &options)?;
+        options.extend(deployment.graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
+        let prepared = prepared(|| {
+            let graph = &deployment.graph;
+            let built = self.built(graph).map_err(|error| cause_of(&error))?;
+            let checkpoint_dir = deployment.checkpoint_dir.as_deref();
+            let events = self.events(graph.job_id, checkpoint_dir, &options)?;
             Ok((built, events, force_serialization(&options)?))
         });
         let (built, events, force_serialization) = match prepared {
             Ok(prepared) => prepared,
-            Err(cause) => {
-                for (task, _) in tasks {
-                    task.control.end(Err(cause.clone()));
-                }
-                return;
-            }
+            Err(cause) => return deployment.end_tasks(&cause),
         };
+        let Deployment { graph, producers, tasks, devices, ends_with_checkpoint, .. } = deployment;
         let plan = Arc::new(Plan {
             built,
             producers: producers.iter().map(|edge| (edge.edge, table(edge))).collect(),
@@ -150,12 +179,10 @@ impl Deployer {
 /// Returns whether records are serialised inside a process too, by the options of a job and those of the TaskManager together; false
 /// if neither sets it. The error of a wrong value is fatal for the job.
 fn force_serialization(options: &BTreeMap<String, String>) -> Result<bool, FailureCause> {
-    let Some(text) = options.get(FORCE_SERIALIZATION) else { return Ok(false) };
-    let value = text.trim();
-    match (value.eq_ignore_ascii_case("true"), value.eq_ignore_ascii_case("false")) {
-        (true, _) => Ok(true),
-        (_, true) => Ok(false),
-        _ => Err(FailureCause::fatal(
+    match options.get(FORCE_SERIALIZATION).map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(text) => Err(FailureCause::fatal(
             "ProgramInvalid",
             format!("option '{FORCE_SERIALIZATION}': '{text}' is wrong, it takes true or false"),
         )),
@@ -309,5 +336,57 @@ impl Plan {
             }
         }
         Ok(by_output.into_values().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        program::Place,
+        worker::{reports::Reports, tasks::Tasks},
+    };
+    use model::{ExecutionAttemptId, testing};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_deployment_that_no_thread_takes_leaves_no_task_behind() {
+        let place = Place::InProcess(Arc::new(|why| panic!("{why}")));
+        let (reports, runtime) = (Arc::new(Reports::default()), Handle::current());
+        let all = Tasks::new(reports, place, Duration::from_secs(600), runtime);
+        let graph = testing::graph(vec![testing::vertex(1, 2)], Vec::new());
+        let tasks = (0..2).map(|subtask| {
+            let vertex = graph.vertices[0].id;
+            let attempt = ExecutionAttemptId { graph: 7, vertex, subtask, attempt: 0 };
+            let task = all.add(attempt, format!("v1 ({subtask})"), AllocationId(1));
+            let deployment = TaskDeployment {
+                attempt,
+                allocation_id: AllocationId(1),
+                restore: Vec::new(),
+                ended: false,
+            };
+            (task, deployment)
+        });
+        let deployment = Deployment {
+            tasks: tasks.collect(),
+            graph: Arc::new(graph),
+            producers: Vec::new(),
+            devices: BTreeMap::new(),
+            checkpoint_dir: None,
+            ends_with_checkpoint: false,
+        };
+        assert_eq!(all.all().len(), 2);
+        let (sender, receiver) = mpsc::channel();
+        drop(receiver);
+        let refused = queue(&sender, deployment).unwrap_err().to_string();
+        assert!(refused.contains("its deploying thread has ended"), "{refused}");
+        assert!(all.all().is_empty());
+        all.all_ended().await;
+    }
+
+    #[test]
+    fn a_panic_of_a_deployment_is_a_failure_that_ends_its_tasks() {
+        let cause = prepared::<()>(|| panic!("no runtime")).unwrap_err();
+        assert!(cause.recoverable && cause.message.contains("no runtime"), "{cause}");
     }
 }

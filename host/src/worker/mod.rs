@@ -222,9 +222,7 @@ impl Worker {
             checkpoint_dir: deployment.checkpoint_dir,
             ends_with_checkpoint: deployment.ends_with_checkpoint,
         };
-        if self.deployments.send(deployment).is_err() {
-            return Err(DeployError::Host("its deploying thread has ended".to_owned()));
-        }
+        deploy::queue(&self.deployments, deployment)?;
         Ok(refused)
     }
 
@@ -359,7 +357,7 @@ fn debloat_target(
     default: Option<Duration>,
 ) -> Result<Option<Duration>, BuildError> {
     let enabled = options.get("taskmanager.network.memory.buffer-debloat.enabled");
-    if enabled.is_some_and(|v| v.trim().eq_ignore_ascii_case("false")) {
+    if enabled.is_some_and(|enabled| enabled == "false") {
         return Ok(None);
     }
     let key = "taskmanager.network.memory.buffer-debloat.target";

@@ -19,7 +19,7 @@ pub use connected::{
 };
 pub use environment::{Environment, SHIPPED_VARIABLE};
 pub use keyed::{AtEnd, KeyedStream};
-pub use program::{JobEntry, ProgramEntry, build};
+pub use program::{JobEntry, NormaliseOptions, ProgramEntry, build};
 pub use sink::StreamSink;
 pub use stream::Stream;
 pub use windows::WindowedStream;

@@ -71,7 +71,13 @@ impl JobEntry {
 #[derive(Clone, Default)]
 pub struct ProgramEntry {
     jobs: Vec<JobEntry>,
+    /// The form that options get in a job's graph; `None`: as they were given.
+    normalise: Option<NormaliseOptions>,
 }
+
+/// A function that returns a job's options in the one form that all readers of a job graph know: each under its own name, truth values and
+/// numbers in one spelling. Idempotent; keeps what it does not know.
+pub type NormaliseOptions = fn(BTreeMap<String, String>) -> BTreeMap<String, String>;
 
 impl fmt::Debug for ProgramEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,6 +103,13 @@ impl ProgramEntry {
         let build = move |env: &Environment, args: Args| build(env, args).map_err(Into::into);
         self.jobs.push(JobEntry { name: name.into(), build: Arc::new(build) });
         self
+    }
+
+    /// Sets the form that options get when a graph is built. The process that runs the program sets it, because the table of options is
+    /// no part of this crate; without it options stay as they were given.
+    #[doc(hidden)]
+    pub fn normalising(self, normalise: NormaliseOptions) -> Self {
+        Self { normalise: Some(normalise), ..self }
     }
 
     /// Returns the program's jobs, in the order of their registration.
@@ -178,7 +191,7 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
     }
     // Streams that the program kept hold the environment too, so its contents are taken out.
     let builder = std::mem::take(&mut *env.builder.borrow_mut());
-    finish(builder, inputs, &job.name)
+    finish(builder, inputs, &job.name, entry.normalise.unwrap_or(|options| options))
 }
 
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
@@ -190,19 +203,21 @@ fn finish(
     mut builder: Builder,
     inputs: BuildInputs,
     job_name: &str,
+    normalise: NormaliseOptions,
 ) -> Result<BuiltJob, BuildProgramError> {
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
     // The client's options take precedence over the program's, and these over the cluster's. What the program has set by a method is
-    // among them, so that a build in another process has the same.
-    let mut options = inputs.defaults;
+    // among them, so that a build in another process has the same. Each is normalised by itself: otherwise one of the program's under
+    // another name would not take the place of the cluster's.
+    let mut options = normalise(inputs.defaults);
     options.extend(builder.name.map(|name| (NAME.to_owned(), name)));
     let max_parallelism =
         builder.max_parallelism.map(|max| (MAX_PARALLELISM.to_owned(), max.to_string()));
     options.extend(max_parallelism);
-    options.extend(builder.options);
-    options.extend(inputs.options);
+    options.extend(normalise(builder.options));
+    options.extend(normalise(inputs.options));
     // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
     options.insert(DEFAULT_PARALLELISM.into(), inputs.parallelism.to_string());
     let max_parallelism = options.get(MAX_PARALLELISM).map(|text| {
@@ -256,9 +271,9 @@ fn require_uids(
     drafts: &[NodeDraft],
     options: &BTreeMap<String, String>,
 ) -> Result<(), BuildProgramError> {
-    let set = |key: &str| options.get(key).map(|value| value.trim()).filter(|v| !v.is_empty());
-    let generates = set(AUTO_GENERATE_UIDS).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    if set(CHECKPOINT_INTERVAL).is_none() || generates {
+    let is_periodic = options.get(CHECKPOINT_INTERVAL).is_some_and(|text| !text.trim().is_empty());
+    let generates = options.get(AUTO_GENERATE_UIDS).is_some_and(|on| on == "true");
+    if !is_periodic || generates {
         return Ok(());
     }
     let has_state = |node: &GraphNode, draft: &NodeDraft| {

@@ -494,6 +494,59 @@ fn what_a_program_sets_by_a_method_is_above_the_clusters_settings_and_the_same_i
     assert_eq!(again.graph().name, "mine");
 }
 
+/// The own name of an option with two names, and the other one.
+const INCREMENTAL: [&str; 2] = ["execution.checkpointing.incremental", "state.backend.incremental"];
+
+/// Knows one other name, and one spelling of the truth values.
+fn normalise(options: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let key = |key: String| match key == INCREMENTAL[1] {
+        true => INCREMENTAL[0].to_owned(),
+        false => key,
+    };
+    let text = |text: String| match text.trim().to_ascii_lowercase() {
+        truth if truth == "true" || truth == "false" => truth,
+        _ => text,
+    };
+    options.into_iter().map(|(name, value)| (key(name), text(value))).collect()
+}
+
+#[test]
+fn options_are_in_a_jobs_graph_in_one_form_whoever_gives_them_and_under_whichever_name() {
+    let entry = ProgramEntry::new().normalising(normalise).job(
+        "sequence",
+        |env: &Environment, args: Args| {
+            if let (Some(key), Some(value)) = (args.get(0), args.get(1)) {
+                env.set_option(key, value);
+            }
+            env.sequence(0..1).discard();
+            Ok::<(), BoxError>(())
+        },
+    );
+    let [own, other] = INCREMENTAL;
+    let built = |cluster: &[(&str, &str)], program: &[&str], client: &[(&str, &str)]| {
+        let map = |of: &[(&str, &str)]| -> BTreeMap<String, String> {
+            of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let args = program.iter().map(|arg| (*arg).to_owned()).collect();
+        let inputs =
+            BuildInputs { args, defaults: map(cluster), options: map(client), ..inputs(1) };
+        let graph = build(&entry, inputs.clone()).unwrap().graph().clone();
+        let again =
+            BuildInputs { options: graph.options.clone(), defaults: BTreeMap::new(), ..inputs };
+        assert_eq!(build(&entry, again).unwrap().graph().options, graph.options, "a rebuild");
+        assert_eq!(graph.options.get(other), None);
+        graph.options.get(own).cloned()
+    };
+    assert_eq!(built(&[(other, "TRUE")], &[], &[]).unwrap(), "true");
+    assert_eq!(built(&[(own, "true")], &[other, " False "], &[]).unwrap(), "false");
+    assert_eq!(built(&[(other, "true")], &[own, "FALSE"], &[]).unwrap(), "false");
+    assert_eq!(built(&[], &[own, "false"], &[(other, "True")]).unwrap(), "true");
+    assert_eq!(built(&[(own, "true")], &[], &[(other, "no")]).unwrap(), "no", "refused later");
+    let periodic = [("execution.checkpointing.interval", "1s")];
+    let named = ["pipeline.auto-generate-uids", "TRUE"];
+    assert_eq!(built(&periodic, &named, &[]), None, "no uid is demanded");
+}
+
 #[test]
 fn a_cluster_whose_jobs_all_have_checkpoints_requires_uids() {
     let entry = ProgramEntry::new().job("sequence", |env: &Environment, _: Args| {

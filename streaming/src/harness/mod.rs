@@ -4,19 +4,20 @@
 //!
 //! This module must never be part of a running cluster.
 
+mod coordinators;
 mod last;
 mod ports;
 mod upcalls;
 
 use crate::{
-    BuiltJob, Coordinator, CoordinatorContext, EventReply, Mail, Progress, SubtaskContext,
+    BuiltJob, Mail, Progress, SubtaskContext,
     seam::{
         Barrier, EdgeCodec, InputPort, Interrupt, OutputPort, Subtask, TaskCounters, TaskError,
     },
-    sinks::{CollectChunk, CollectRequest},
 };
+use coordinators::Coordinators;
 use last::{FinalCheckpoint, commits};
-use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, OperatorId, ShipStrategy};
+use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 use thiserror::Error;
-use upcalls::{Asked, Flag, Upcalls, World};
+use upcalls::{Flag, Upcalls, World};
 
 /// The reason why a run of a job in the test harness ([`Harness::run`]) failed. Failures by [`Harness::fail_after`] are no reason.
 #[derive(Debug, Error)]
@@ -179,7 +180,7 @@ impl Harness {
         let mut outcome = Outcome::default();
         let mut failures = self.fail_after.iter().copied();
         for attempt in 0.. {
-            let mut coordinators = self.coordinators(job, &world)?;
+            let mut coordinators = coordinators::start(job, &world, &self.tmp_dir)?;
             let mut tasks = self.deploy(job, &world, attempt)?;
             let fail_at = failures.next();
             let mut last = self.ends_with_checkpoint(job.graph()).then(FinalCheckpoint::default);
@@ -206,7 +207,8 @@ impl Harness {
             if ended == Ended::Cancelled {
                 tasks.iter_mut().for_each(|running| running.task.dispose());
             }
-            self.end(job, &mut coordinators, ended == Ended::Finished, &mut outcome)?;
+            let finished = ended == Ended::Finished;
+            outcome.collected = coordinators::end(job, &mut coordinators, finished)?;
             outcome.elapsed_ms = world.elapsed_ms();
             outcome.acknowledged = world.acknowledged();
             return Ok(outcome);
@@ -216,32 +218,6 @@ impl Harness {
 
     fn ends_with_checkpoint(&self, graph: &JobGraph) -> bool {
         self.stop_after.is_some() || commits(graph)
-    }
-
-    fn coordinators(
-        &self,
-        job: &BuiltJob,
-        world: &Arc<World>,
-    ) -> Result<Coordinators, HarnessError> {
-        let graph = job.graph();
-        let mut coordinators = BTreeMap::new();
-        for node in graph.nodes.iter().filter(|node| node.coordinated) {
-            let vertex = graph.vertices.iter().find(|vertex| vertex.nodes.contains(&node.id));
-            let context = CoordinatorContext {
-                job_id: graph.job_id,
-                operator: node.operator_id,
-                parallelism: vertex.map_or(1, |vertex| vertex.parallelism),
-                tmp_dir: self.tmp_dir.clone(),
-                options: Arc::new(graph.options.clone()),
-                on_failure: world.on_failure(&node.name),
-            };
-            let wrong = |why: String| HarnessError::Coordinator(node.name.clone(), why);
-            let mut coordinator =
-                job.coordinator(node.operator_id, context).map_err(|e| wrong(e.to_string()))?;
-            coordinator.start(None).map_err(wrong)?;
-            coordinators.insert(node.operator_id, (node.name.clone(), coordinator));
-        }
-        Ok(coordinators)
     }
 
     fn deploy(
@@ -372,7 +348,8 @@ impl Harness {
                 outcome.steps += 1;
                 step(running, self.budget)?;
             }
-            answer(world, coordinators);
+            coordinators::answer(world, coordinators);
+            moved |= coordinators::wake(world, coordinators);
             if let Some((name, why)) = world.failure() {
                 return Err(HarnessError::Coordinator(name, why));
             }
@@ -405,31 +382,7 @@ impl Harness {
             }
         }
     }
-
-    fn end(
-        &self,
-        job: &BuiltJob,
-        coordinators: &mut Coordinators,
-        finished: bool,
-        outcome: &mut Outcome,
-    ) -> Result<(), HarnessError> {
-        let wrong = |name: &str, why| HarnessError::Coordinator(name.to_owned(), why);
-        for (name, coordinator) in coordinators.values_mut() {
-            coordinator.job_ended(finished).map_err(|why| wrong(name, why))?;
-        }
-        for node in job.graph().nodes.iter().filter(|node| node.kind == "collect") {
-            let Some((name, coordinator)) = coordinators.get_mut(&node.operator_id) else {
-                continue;
-            };
-            let lines = read_all(&mut **coordinator)
-                .map_err(|why| HarnessError::Coordinator(name.clone(), why))?;
-            outcome.collected.push(lines);
-        }
-        Ok(())
-    }
 }
-
-type Coordinators = BTreeMap<OperatorId, (String, Box<dyn Coordinator>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -470,31 +423,4 @@ fn trigger(tasks: &mut [Running], barrier: Barrier) -> Result<(), HarnessError> 
         running.woken.set();
     }
     Ok(())
-}
-
-/// Delivers the tasks' events to the coordinators, and the answers to the tasks as mail.
-fn answer(world: &Arc<World>, coordinators: &mut Coordinators) {
-    for Asked { from, operator, event, ticket } in world.take_events() {
-        let back = world.clone();
-        let reply = EventReply::new(move |result| back.post(from, Mail::Reply { ticket, result }));
-        match coordinators.get_mut(&operator) {
-            Some((_, coordinator)) => coordinator.answer_event(from, &event, reply),
-            None => reply.send(Err("the operator has no coordinator".to_owned())),
-        }
-    }
-}
-
-/// Reads all lines of a collect sink, as a client does.
-fn read_all(coordinator: &mut dyn Coordinator) -> Result<Vec<Vec<u8>>, String> {
-    let mut lines: Vec<Vec<u8>> = Vec::new();
-    loop {
-        let request = CollectRequest { offset: lines.len() as u64, max_bytes: 64 << 10 };
-        let answer = coordinator.handle_request(&request.encode())?;
-        let chunk = CollectChunk::decode(&answer).map_err(|error| error.to_string())?;
-        let nothing = chunk.lines.is_empty();
-        lines.extend(chunk.lines);
-        if chunk.end || nothing {
-            return Ok(lines);
-        }
-    }
 }

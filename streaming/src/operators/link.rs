@@ -18,8 +18,8 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// The names of the option with which snapshots contain only what has changed since the checkpoint before; a program may set either.
-const INCREMENTAL: [&str; 2] = ["execution.checkpointing.incremental", "state.backend.incremental"];
+/// The option with which snapshots contain only what has changed since the checkpoint before.
+const INCREMENTAL: &str = "execution.checkpointing.incremental";
 /// The option with which a job may continue from an older checkpoint.
 const FALLBACK: &str = "execution.checkpointing.fallback";
 /// The metric of how many bytes of memory an operator's state takes.
@@ -28,8 +28,8 @@ const STATE_BYTES: &str = "stateBytes";
 /// Returns whether snapshots may contain only what has changed. A job that does not say so, but may fall back to an older checkpoint,
 /// wants checkpoints that share no files.
 fn is_incremental(options: &BTreeMap<String, String>) -> bool {
-    let is_on = |option: &str| options.get(option).map(|on| on.trim().eq_ignore_ascii_case("true"));
-    INCREMENTAL.into_iter().find_map(is_on).unwrap_or(is_on(FALLBACK) != Some(true))
+    let is_on = |option: &str| options.get(option).map(|on| on == "true");
+    is_on(INCREMENTAL).unwrap_or(is_on(FALLBACK) != Some(true))
 }
 
 /// One link of a chain: a [`Consumer`] made of an [`Operator`] and the rest of its chain. It keeps the records that the operator has left

@@ -645,8 +645,6 @@ fn snapshots_build_on_earlier_ones_unless_the_job_may_fall_back_or_says_otherwis
         (&[(fallback, "true")], SnapshotKind::Full),
         (&[(fallback, "true"), (incremental, "true")], changes),
         (&[(incremental, "false")], SnapshotKind::Full),
-        (&[("state.backend.incremental", "False")], SnapshotKind::Full),
-        (&[(fallback, " TRUE ")], SnapshotKind::Full),
     ] {
         let mut link = link_of_incremental(options);
         let barrier = crate::seam::Barrier { checkpoint: 2, ..crate::seam::Barrier::default() };

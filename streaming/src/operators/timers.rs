@@ -108,8 +108,8 @@ impl<K: Key> TimerService<'_, K> {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
     /// Sets a timer of the current key that fires when the machine's clock reaches `timestamp`, in milliseconds since 1970, or as soon as
-    /// possible if it has already. A timer that is not due at the end of bounded input never fires. Does nothing if the key has a timer
-    /// of processing time at this moment.
+    /// possible if it has already. A timer that is not due at the end of bounded input is dropped there. Does nothing if the key has a
+    /// timer of processing time at this moment.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }
@@ -145,6 +145,11 @@ impl<K: Key> Timers<K> {
     /// Returns the number of timers.
     pub(super) fn len(&self) -> usize {
         self.event.len() + self.processing.len()
+    }
+
+    /// Drops the timers of processing time. A snapshot that is being written has them all the same.
+    pub(super) fn drop_processing(&mut self) {
+        while self.processing.pop_due(i64::MAX).is_some() {}
     }
 
     /// Appends all timers: for each clock a varint count, then the moment (zigzag) and the key of each timer.

@@ -1,7 +1,14 @@
 //! Coordinators: the parts of operators that run once per job, beside the JobMaster. Traits and values only.
 
 use model::{ExecutionAttemptId, JobId, OperatorId};
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// The values that a host passes to [`CoordinatorFactory::coordinator`](super::CoordinatorFactory::coordinator): a coordinator is the part
 /// of an operator that runs once per job.
@@ -19,6 +26,8 @@ pub struct CoordinatorContext {
     pub options: Arc<BTreeMap<String, String>>,
     /// The callback that reports a failure of the coordinator that occurs outside a call.
     pub on_failure: OnFailure,
+    /// The request for a call of [`Coordinator::woken`], for threads of the coordinator's own.
+    pub waker: CoordinatorWaker,
 }
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The tasks that are connected with its operator then restart,
@@ -46,6 +55,42 @@ impl Default for OnFailure {
     }
 }
 
+/// The request for a call of [`Coordinator::woken`], which threads of the coordinator's own may make. Clones make the same request. The
+/// default waker's host learns of a request only by [`CoordinatorWaker::take`].
+#[derive(Clone, derive_more::Debug)]
+#[debug("CoordinatorWaker")]
+pub struct CoordinatorWaker(Arc<Wake>);
+
+struct Wake {
+    asked: AtomicBool,
+    notify: Box<dyn Fn() + Send + Sync>,
+}
+
+impl CoordinatorWaker {
+    /// Creates a waker that calls `notify`, on the waking thread, when a request is made and none is open. `notify` must not block.
+    pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Wake { asked: AtomicBool::new(false), notify: Box::new(notify) }))
+    }
+    /// Asks for a call of [`Coordinator::woken`] and returns at once; does nothing while an earlier request is open.
+    pub fn wake(&self) {
+        if !self.0.asked.swap(true, Ordering::AcqRel) {
+            (self.0.notify)();
+        }
+    }
+    /// Returns true if a request is open, and closes it. The coordinator's host calls this before [`Coordinator::woken`], so that a wake
+    /// during that call is a new request.
+    pub fn take(&self) -> bool {
+        self.0.asked.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Default for CoordinatorWaker {
+    /// Returns a waker that notifies nobody.
+    fn default() -> Self {
+        Self::new(|| ())
+    }
+}
+
 /// The reply slot of one event or snapshot, from [`Coordinator::answer_event`] or [`Coordinator::snapshot`]. It can be kept and used later
 /// from any thread, once: [`EventReply::send`] takes it. If it is dropped without an answer, the checkpoint of a snapshot is aborted; an
 /// event is sent to the coordinator again and again for about a minute, and then fails.
@@ -70,8 +115,8 @@ impl EventReply {
 /// coordinator is created anew.
 ///
 /// The host creates it with a [`CoordinatorFactory`](super::CoordinatorFactory) and calls `start` once, before all else. Events of
-/// subtasks, snapshots, ends of checkpoints and client requests follow in any order. `job_ended` comes when the job has ended; client
-/// requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
+/// subtasks, snapshots, ends of checkpoints, wakes and client requests follow in any order. `job_ended` comes when the job has ended;
+/// client requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
 ///
 /// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
 /// created and started anew from the same checkpoint. So it serves one attempt of each subtask, but for late events of earlier ones.
@@ -115,6 +160,14 @@ pub trait Coordinator: Send {
     /// # Errors
     /// Returns the reason why the coordinator cannot go on, which is treated as that of [`OnFailure::report`].
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
+        Ok(())
+    }
+    /// Reacts to the requests of [`CoordinatorWaker::wake`] since the last call, all at once. Called between other calls, never before
+    /// `start` has returned. Does nothing by default.
+    ///
+    /// # Errors
+    /// Returns the reason why the coordinator cannot go on, which is treated as that of [`OnFailure::report`].
+    fn woken(&mut self) -> Result<(), String> {
         Ok(())
     }
     /// Handles a client's request, such as a fetch of results, and returns the answer. Called at any time after the start, also after

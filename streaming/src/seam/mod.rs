@@ -14,7 +14,7 @@ mod upcalls;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
-pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
+pub use coordination::{Coordinator, CoordinatorContext, CoordinatorWaker, EventReply, OnFailure};
 pub use error::TaskError;
 pub use interrupt::Interrupt;
 pub(crate) use interrupt::RunningTask;

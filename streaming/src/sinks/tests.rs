@@ -23,6 +23,7 @@ fn context(tmp: &Path, parallelism: u32) -> CoordinatorContext {
         tmp_dir: tmp.to_owned(),
         options: Arc::new(BTreeMap::new()),
         on_failure: Default::default(),
+        waker: Default::default(),
     }
 }
 

@@ -2,17 +2,14 @@
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, SequenceSplit, Source,
-    SourceReader, SourceSplit, SplitEnumeratorContext, sequence::slowest,
+    SourceReader, SourceSplit, SplitEnumeratorContext, own_splits::OwnSplits,
 };
 use crate::{
     lock,
     operators::{BoxError, OperatorContext},
     types::Record,
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 /// A bounded source of the values of a collection. With n subtasks, subtask i emits the values at the positions i, i + n, i + 2n
 /// and so on, counted from 0.
@@ -65,8 +62,7 @@ impl<T: Record> Source for CollectionSource<T> {
         Ok(NoEnumerator::default())
     }
     fn create_reader(&self, context: &OperatorContext) -> Result<CollectionReader<T>, BoxError> {
-        let splits = VecDeque::from([SequenceSplit::of(context, 0)]);
-        Ok(CollectionReader { all: self.0.clone(), splits, restored: false })
+        Ok(CollectionReader { all: self.0.clone(), splits: OwnSplits::of(context, 0) })
     }
 }
 
@@ -75,9 +71,7 @@ impl<T: Record> Source for CollectionSource<T> {
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,
-    splits: VecDeque<SequenceSplit>,
-    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
-    restored: bool,
+    splits: OwnSplits,
 }
 
 impl<T: Record> SourceReader for CollectionReader<T> {
@@ -90,7 +84,7 @@ impl<T: Record> SourceReader for CollectionReader<T> {
         out: &mut ReaderOutput<T>,
         _context: &mut ReaderContext<'_>,
     ) -> Result<ReadProgress, BoxError> {
-        let Some((place, split)) = slowest(&mut self.splits) else {
+        let Some((place, split)) = self.splits.slowest() else {
             return Ok(ReadProgress::Ended);
         };
         let stride = usize::try_from(split.stride.max(1))?;
@@ -107,13 +101,8 @@ impl<T: Record> SourceReader for CollectionReader<T> {
             }
             None => (Vec::new(), false),
         };
-        let id = split.split_id();
-        out.split(&id).collect_all(values);
-        if !left {
-            out.release_split(&id);
-            self.splits.remove(place);
-        }
-        Ok(if self.splits.is_empty() { ReadProgress::Ended } else { ReadProgress::More })
+        out.split(&split.split_id()).collect_all(values);
+        Ok(if left { ReadProgress::More } else { self.splits.end(place, out) })
     }
 
     fn add_splits(
@@ -121,14 +110,11 @@ impl<T: Record> SourceReader for CollectionReader<T> {
         splits: Vec<SequenceSplit>,
         _context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError> {
-        if !std::mem::replace(&mut self.restored, true) {
-            self.splits.clear();
-        }
-        self.splits.extend(splits);
+        self.splits.restore(splits);
         Ok(())
     }
     fn no_more_splits(&mut self) {}
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
-        Ok(self.splits.iter().cloned().collect())
+        Ok(self.splits.left().to_vec())
     }
 }

@@ -3,30 +3,21 @@
 //! called.
 
 use super::{
-    Source, SourceSplit, SplitEnumerator,
+    NotRegistered, Source, SplitEnumerator, SplitEnumeratorContext,
     protocol::{FromReader, Numbered, Poll, PollAnswer, ToReader},
 };
 use crate::{
     lock,
     operators::{BoxError, text_of},
-    seam::{Coordinator, CoordinatorContext, EventReply, OnFailure},
+    seam::{Coordinator, CoordinatorContext, CoordinatorWaker, EventReply, OnFailure},
     types::{decode_one, encode_one},
 };
 use model::ExecutionAttemptId;
 use std::{
     collections::{BTreeMap, VecDeque},
-    marker::PhantomData,
     sync::{Arc, Mutex, MutexGuard},
+    thread::{self, ThreadId},
 };
-use thiserror::Error;
-
-/// The error of sending to a subtask (the field) that has no registered reader: none has registered, or it
-/// was told that no more splits follow. The module [`sources`](super) has an example.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "subtask {0} has no reader that takes splits: assign them after add_reader, and before no_more_splits"
-)]
-pub struct NotRegistered(pub u32);
 
 /// The coordinator's record of a subtask's current attempt.
 struct ReaderState {
@@ -116,6 +107,8 @@ struct State {
     open: bool,
     snapshot: Option<OpenSnapshot>,
     failed: Option<String>,
+    /// The thread that runs a method of the enumerator; the only one that may assign splits.
+    in_method: Option<ThreadId>,
 }
 
 impl State {
@@ -154,20 +147,41 @@ impl State {
 }
 
 /// The state that a coordinator shares with the contexts of its enumerator.
-struct Shared {
-    parallelism: u32,
-    options: Arc<BTreeMap<String, String>>,
+pub(super) struct Shared {
+    pub(super) parallelism: u32,
+    pub(super) options: Arc<BTreeMap<String, String>>,
+    pub(super) waker: CoordinatorWaker,
     state: Mutex<State>,
     on_failure: OnFailure,
 }
 
 impl Shared {
+    /// Returns the subtasks, ascending, whose readers are registered and may get splits.
+    pub(super) fn registered(&self) -> Vec<u32> {
+        let state = self.lock();
+        let open = state.readers.iter().filter(|(_, reader)| !reader.over);
+        open.map(|(subtask, _)| *subtask).collect()
+    }
+
+    /// Runs a method of the enumerator on this thread. After a panic the coordinator is dropped, so that nothing is left to be reset.
+    fn in_method<T>(&self, method: impl FnOnce() -> T) -> T {
+        self.lock().in_method = Some(thread::current().id());
+        let result = method();
+        self.lock().in_method = None;
+        result
+    }
+
+    /// Returns true if this thread runs a method of the enumerator.
+    pub(super) fn is_in_method(&self) -> bool {
+        self.lock().in_method == Some(thread::current().id())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
     /// Fails the source: open and later polls are answered with the error, and the JobMaster gets it. Only the first call counts.
-    fn fail(&self, why: &str) {
+    pub(super) fn fail(&self, why: &str) {
         let mut state = self.lock();
         if state.failed.is_some() {
             return;
@@ -181,7 +195,7 @@ impl Shared {
     }
 
     /// Sends a message to a subtask's reader, and records splits as assigned.
-    fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
+    pub(super) fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
         let mut state = self.lock();
         let (after_snapshot, newest) = (state.open_checkpoint(), state.newest);
         let reader = state.readers.get_mut(&subtask).ok_or(NotRegistered(subtask))?;
@@ -199,81 +213,6 @@ impl Shared {
     }
 }
 
-/// The handle by which an enumerator assigns splits and sends events. It can be cloned, kept, and used from any thread. When the enumerator
-/// has been closed, its calls reach nobody. Splits must be assigned in methods of [`SplitEnumerator`] if they must be read exactly once:
-/// one that another thread assigns while the enumerator's snapshot is being taken may be in the snapshot too, and is then read twice after
-/// a restore.
-pub struct SplitEnumeratorContext<S> {
-    shared: Arc<Shared>,
-    split: PhantomData<fn(S)>,
-}
-
-impl<S> Clone for SplitEnumeratorContext<S> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), split: PhantomData }
-    }
-}
-
-impl<S: SourceSplit> SplitEnumeratorContext<S> {
-    /// Returns the number of the source's subtasks, which have the indices from 0 on.
-    pub fn current_parallelism(&self) -> u32 {
-        self.shared.parallelism
-    }
-
-    /// Returns the value of a job option, `None` if it is not set. Of the cluster's options only those that begin with `s3.` are
-    /// included.
-    pub fn option(&self, key: &str) -> Option<&str> {
-        self.shared.options.get(key).map(String::as_str)
-    }
-
-    /// Returns the subtasks, in ascending order, whose readers have registered and have not been sent
-    /// [`SplitEnumeratorContext::no_more_splits`]. A failed reader counts until its successor registers or a new enumerator is created.
-    pub fn registered_readers(&self) -> Vec<u32> {
-        let state = self.shared.lock();
-        let open = state.readers.iter().filter(|(_, reader)| !reader.over);
-        open.map(|(subtask, _)| *subtask).collect()
-    }
-
-    /// Assigns splits to a subtask, whether or not it has asked for some. Returns before the reader has the splits. If the subtask
-    /// fails before a checkpoint that contains the splits as its own is complete, the enumerator is restored from a state in which they
-    /// are not assigned; see [`SplitEnumerator`].
-    ///
-    /// # Errors
-    /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow; nothing is
-    /// assigned then.
-    pub fn assign_splits(
-        &self,
-        subtask: u32,
-        splits: impl AsRef<[S]>,
-    ) -> Result<(), NotRegistered> {
-        let splits = splits.as_ref().iter().map(encode_one).collect();
-        self.shared.say(subtask, ToReader::Splits(splits))
-    }
-
-    /// Tells a subtask that it gets no more splits. Nothing else can be sent to this attempt afterwards; a repetition does nothing.
-    ///
-    /// # Errors
-    /// Returns [`NotRegistered`] if no reader of the subtask is registered; nothing is sent then.
-    pub fn no_more_splits(&self, subtask: u32) -> Result<(), NotRegistered> {
-        self.shared.say(subtask, ToReader::NoMoreSplits)
-    }
-
-    /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader). Returns before the
-    /// reader has the event, which is in no checkpoint: a failure may lose it.
-    ///
-    /// # Errors
-    /// Returns [`NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow.
-    pub fn send_event(&self, subtask: u32, event: Vec<u8>) -> Result<(), NotRegistered> {
-        self.shared.say(subtask, ToReader::Event(event))
-    }
-
-    /// Fails the source with an error, from a thread of the enumerator's own; methods of [`SplitEnumerator`] return theirs instead. The
-    /// job's restart strategy decides what follows; where none is configured, the job fails. Only the first call counts.
-    pub fn fail(&self, why: impl Into<BoxError>) {
-        self.shared.fail(&text_of(&why.into()));
-    }
-}
-
 /// Runs a source's enumerator.
 pub(crate) struct SourceCoordinator<S: Source> {
     source: Arc<Mutex<S>>,
@@ -288,6 +227,7 @@ impl<S: Source> SourceCoordinator<S> {
         let shared = Shared {
             parallelism: context.parallelism,
             options: context.options,
+            waker: context.waker,
             state: Mutex::default(),
             on_failure: context.on_failure,
         };
@@ -302,7 +242,7 @@ impl<S: Source> SourceCoordinator<S> {
         let Some(enumerator) = &mut self.enumerator else {
             return Err("the source's enumerator has not been started".to_owned());
         };
-        call(enumerator).map_err(|error| {
+        self.shared.in_method(|| call(enumerator)).map_err(|error| {
             let why = text_of(&error);
             self.shared.fail(&why);
             why
@@ -406,10 +346,10 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
     fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String> {
         let restored = restore.map(|bytes| decode_one(&bytes)).transpose();
         let restored = restored.map_err(|error| format!("cannot decode its snapshot: {error}"))?;
-        let context = SplitEnumeratorContext { shared: self.shared.clone(), split: PhantomData };
-        let made = lock(&self.source).create_enumerator(context, restored);
-        let mut enumerator = made.map_err(|error| text_of(&error))?;
-        if let Err(error) = enumerator.start() {
+        let context = SplitEnumeratorContext::new(self.shared.clone());
+        let make = || lock(&self.source).create_enumerator(context, restored);
+        let mut enumerator = self.shared.in_method(make).map_err(|error| text_of(&error))?;
+        if let Err(error) = self.shared.in_method(|| enumerator.start()) {
             // The enumerator may hold threads or connections since it was created.
             enumerator.close();
             return Err(text_of(&error));
@@ -440,6 +380,14 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
                 }
             }
         }
+    }
+
+    fn woken(&mut self) -> Result<(), String> {
+        // A thread of an enumerator that is closed, or that could not start, may still be there.
+        if self.enumerator.is_none() {
+            return Ok(());
+        }
+        self.call(S::Enumerator::woken)
     }
 
     fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {

@@ -1,7 +1,8 @@
 //! Sources: the traits that a source implements, and the built-in sources (text files, collections, sequences, a socket).
 //!
 //! A reader runs in each subtask of a source. If the input must be divided at run time, a split enumerator runs beside the JobMaster and
-//! assigns splits to the readers. A reader must not block: its I/O runs beside the task. An enumerator has a thread of its own.
+//! assigns splits to the readers. A reader must not block: its I/O runs beside the task. An enumerator has a thread of its own; what
+//! else an enumerator runs, such as a thread that looks for new input, wakes it by an [`EnumeratorWaker`], which has an example.
 //!
 //! [`Source`] has a small example. This one reads the queues of a service, one per subtask, until one of them has sent the end
 //! of the day:
@@ -221,6 +222,7 @@
 
 mod api;
 mod collection;
+mod context;
 mod coordinator;
 mod enumerator;
 mod factory;
@@ -228,6 +230,7 @@ mod lines;
 mod link;
 mod no_enumerator;
 mod output;
+mod own_splits;
 mod protocol;
 mod remote;
 mod sequence;
@@ -236,7 +239,7 @@ mod source;
 mod text;
 
 pub use collection::CollectionSource;
-pub use coordinator::{NotRegistered, SplitEnumeratorContext};
+pub use context::{AssignError, EnumeratorWaker, NotRegistered, SplitEnumeratorContext};
 pub use lines::{LineBuffer, LineTooLong};
 pub use no_enumerator::NoEnumerator;
 pub use output::{ReaderContext, ReaderOutput, SplitOutput};

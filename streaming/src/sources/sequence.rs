@@ -2,14 +2,13 @@
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
-    SourceSplit, SplitEnumeratorContext,
+    SourceSplit, SplitEnumeratorContext, own_splits::OwnSplits,
 };
 use crate::{
     api::Environment,
     operators::{BATCH_RECORDS, BoxError, OperatorContext},
 };
 use std::{
-    collections::VecDeque,
     ops::{Bound, RangeBounds},
     time::Duration,
 };
@@ -28,23 +27,6 @@ pub struct SequenceSplit {
     pub stride: u64,
 }
 
-impl SequenceSplit {
-    /// Returns the initial split of a subtask; that of subtask 0 begins at `start`.
-    pub(super) fn of(context: &OperatorContext, start: u64) -> Self {
-        Self {
-            subtask: context.subtask(),
-            next: start.checked_add(u64::from(context.subtask())),
-            stride: u64::from(context.parallelism()).max(1),
-        }
-    }
-}
-
-/// Returns the split that is furthest behind, and its place: it holds back event time, and the others must not get further ahead of it.
-/// (A split with nothing left comes first.)
-pub(super) fn slowest(splits: &mut VecDeque<SequenceSplit>) -> Option<(usize, &mut SequenceSplit)> {
-    splits.iter_mut().enumerate().min_by_key(|(_, split)| split.next)
-}
-
 impl SourceSplit for SequenceSplit {
     fn split_id(&self) -> String {
         format!("{}/{}", self.subtask, self.stride)
@@ -55,7 +37,8 @@ impl SourceSplit for SequenceSplit {
 /// `map`, its `DataGeneratorSource`.
 ///
 /// With n subtasks, subtask i emits every n-th number, from the i-th on (counted from 0). After a restore the source goes on after the
-/// last numbers of the checkpoint, whatever the parallelism.
+/// last numbers of the checkpoint, whatever the parallelism. The number of splits stays that of the subtasks at the first start: with fewer
+/// subtasks than splits some read several, and with more those without one end at once, together with the operators chained to them.
 ///
 /// Orders that a test generates, one per 10 ms of event time, 500 a second:
 ///
@@ -105,10 +88,11 @@ impl SequenceSource {
     }
 
     /// Limits the source to `per_second` numbers a second over all subtasks together, which take turns: subtask i begins i numbers later
-    /// than the first one. A subtask that was held up for less than a minute emits faster afterwards until it has caught up. After a longer
-    /// delay, or when the machine's clock is set back, the subtask goes on at the rate from then on and makes up for nothing. Numbers come
-    /// in groups: what has come due in 5 ms (in the buffer timeout if that is shorter), or at high rates in the time for a batch, at least
-    /// 1 ms. The build fails if `per_second` is not finite and above 0.
+    /// than the first one. After a restore with more subtasks than splits, those with a split emit at the whole rate together. A subtask
+    /// that was held up for less than a minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's
+    /// clock is set back, the subtask goes on at the rate from then on and makes up for nothing. Numbers come in groups: what has come due
+    /// in 5 ms (in the buffer timeout if that is shorter), or at high rates in the time for a batch, at least 1 ms. The build fails if
+    /// `per_second` is not finite and above 0.
     pub fn with_rate(mut self, per_second: f64) -> Self {
         self.per_second = Some(per_second);
         self
@@ -153,8 +137,7 @@ impl Source for SequenceSource {
         let linger_ms = context.shared().linger_ms()?;
         Ok(SequenceReader {
             source: self.clone(),
-            splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
-            restored: false,
+            splits: OwnSplits::of(context, self.start),
             schedule: self.per_second.map(|per_second| {
                 let parallelism = f64::from(context.parallelism());
                 let per_ms = per_second / 1_000.0 / parallelism;
@@ -170,9 +153,7 @@ impl Source for SequenceSource {
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
-    splits: VecDeque<SequenceSplit>,
-    /// True if the splits are those of a snapshot; else they are the subtask's initial one.
-    restored: bool,
+    splits: OwnSplits,
     /// The times at which numbers are due; `None`: as fast as possible.
     schedule: Option<Schedule>,
 }
@@ -269,7 +250,7 @@ impl SourceReader for SequenceReader {
         let (allowed, wait) = self.allowed(context);
         let most = allowed.min(most as u64);
         let end = self.source.end;
-        let Some((place, split)) = slowest(&mut self.splits) else {
+        let Some((place, split)) = self.splits.slowest() else {
             return Ok(ReadProgress::Ended);
         };
         if let Some(first) = split.next {
@@ -292,12 +273,7 @@ impl SourceReader for SequenceReader {
             split.next = count.checked_mul(split.stride).and_then(|by| first.checked_add(by));
         }
         if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
-            out.release_split(&split.split_id());
-            self.splits.remove(place);
-            return Ok(match self.splits.is_empty() {
-                true => ReadProgress::Ended,
-                false => ReadProgress::More,
-            });
+            return Ok(self.splits.end(place, out));
         }
         if most == 0 {
             context.wake_after(wait);
@@ -311,12 +287,10 @@ impl SourceReader for SequenceReader {
         splits: Vec<SequenceSplit>,
         _context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError> {
-        if !std::mem::replace(&mut self.restored, true) {
-            self.splits.clear();
-        }
-        self.splits.extend(splits);
+        self.splits.restore(splits);
         // Each split has its part of the rate, however many of them a subtask has.
-        let part: f64 = self.splits.iter().map(|split| 1.0 / split.stride.max(1) as f64).sum();
+        let part: f64 =
+            self.splits.left().iter().map(|split| 1.0 / split.stride.max(1) as f64).sum();
         if let (Some(schedule), Some(per_second)) = (&mut self.schedule, self.source.per_second)
             && part > 0.0
         {
@@ -326,7 +300,7 @@ impl SourceReader for SequenceReader {
     }
     fn no_more_splits(&mut self) {}
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
-        Ok(self.splits.iter().cloned().collect())
+        Ok(self.splits.left().to_vec())
     }
 }
 

@@ -221,7 +221,8 @@ pub trait Source: Send + 'static {
     }
 
     /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
-    /// context may be kept, cloned, and used from other threads. May block: it runs on the enumerator's thread.
+    /// context may be kept, cloned, and used from other threads, which must not assign splits. May block: it runs on the enumerator's
+    /// thread.
     ///
     /// # Errors
     /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it, before a reader
@@ -246,12 +247,13 @@ pub trait Source: Send + 'static {
 /// [`SplitEnumerator::start`] have returned for every enumerator among them; after 120 s the start has failed, and the restart strategy
 /// decides what follows. A checkpoint of the job waits for [`SplitEnumerator::snapshot_state`] and fails after 60 s.
 ///
-/// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
-/// and a subtask can get splits that it has not asked for.
+/// Splits are assigned through the [`SplitEnumeratorContext`], in any of these methods: a request can be answered later, and a subtask can
+/// get splits that it has not asked for. A thread of the enumerator's own, which looks for new input, assigns nothing; it has
+/// [`SplitEnumerator::woken`] called by an [`EnumeratorWaker`](super::EnumeratorWaker), which has an example.
 ///
 /// [`Source::create_enumerator`] makes the enumerator; `start` is called next, then `add_reader` for each subtask when its reader has
-/// started, and the other methods as requests, events and checkpoints come; `close` is the last call. An error of `start` fails the job for
-/// good; an error of another method fails the source, and the restart strategy decides what follows.
+/// started, and the other methods as requests, events, wakes and checkpoints come; `close` is the last call. An error of `start` fails the
+/// job for good; an error of another method fails the source, and the restart strategy decides what follows.
 ///
 /// # Failures
 /// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
@@ -296,6 +298,15 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
+    /// Reacts to a wake of the enumerator's own threads ([`EnumeratorWaker::wake`](super::EnumeratorWaker::wake)), on the enumerator's
+    /// thread like every other method: what was found meanwhile can be assigned here. Called once for all wakes since the last call, after
+    /// `start`, and not after `close`. Does nothing by default.
+    ///
+    /// # Errors
+    /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.
+    fn woken(&mut self) -> Result<(), BoxError> {
+        Ok(())
+    }
     /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
     /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
     /// splits. It happens if a late message of an attempt that has ended reaches the enumerator that serves the attempt's

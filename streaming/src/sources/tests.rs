@@ -9,7 +9,7 @@ use super::{
     text::{FileReader, FileSource},
 };
 use crate::{
-    Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
+    Coordinator, CoordinatorContext, CoordinatorWaker, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
     batch::Batch,
     chain::{Head, NoConsumer, RoundRobin, SourceHead, fixtures::TestPort},
@@ -219,6 +219,7 @@ fn coordinator_of<S: Source>(source: S, on_failure: OnFailure) -> SourceCoordina
         tmp_dir: PathBuf::new(),
         options: Arc::default(),
         on_failure,
+        waker: CoordinatorWaker::default(),
     };
     SourceCoordinator::new(Arc::new(Mutex::new(source)), context)
 }
@@ -678,10 +679,29 @@ fn a_missing_or_shortened_file_of_another_system_fails_by_its_uri() {
     assert!(refused.unwrap_err().to_string().contains("the NameNode is gone"));
 }
 
+/// An order to the enumerator, which it carries out when it is woken.
+type Order = Box<dyn FnOnce(&SplitEnumeratorContext<Log>) + Send>;
+
+/// A test's hold on the enumerator of [`Scripted`].
+struct Director {
+    context: SplitEnumeratorContext<Log>,
+    orders: mpsc::Sender<Order>,
+}
+
+impl Director {
+    fn order(&self, order: impl FnOnce(&SplitEnumeratorContext<Log>) + Send + 'static) {
+        self.orders.send(Box::new(order)).unwrap();
+        self.context.waker().wake();
+    }
+    fn assign(&self, log: Log) {
+        self.order(|context| context.assign_splits(0, [log]).unwrap());
+    }
+}
+
 /// Gives each subtask what a test has for it.
 struct Scripted {
-    /// The context of the enumerator, once there is one.
-    context: mpsc::Sender<SplitEnumeratorContext<Log>>,
+    /// The director of the enumerator, once there is one.
+    director: mpsc::Sender<Director>,
     /// Splits that are given at the first request.
     first: Vec<Log>,
 }
@@ -709,6 +729,7 @@ impl SourceSplit for Log {
 
 struct Script {
     context: SplitEnumeratorContext<Log>,
+    orders: mpsc::Receiver<Order>,
     first: Vec<Log>,
 }
 
@@ -720,6 +741,10 @@ impl SplitEnumerator for Script {
         if !first.is_empty() {
             self.context.assign_splits(subtask, first)?;
         }
+        Ok(())
+    }
+    fn woken(&mut self) -> Result<(), BoxError> {
+        self.orders.try_iter().for_each(|order| order(&self.context));
         Ok(())
     }
     fn handle_source_event(&mut self, subtask: u32, event: Vec<u8>) -> Result<(), BoxError> {
@@ -752,8 +777,10 @@ impl Source for Scripted {
         context: SplitEnumeratorContext<Log>,
         restored: Option<Vec<Log>>,
     ) -> Result<Script, BoxError> {
-        let _ = self.context.send(context.clone());
-        Ok(Script { context, first: restored.unwrap_or_else(|| self.first.clone()) })
+        let (orders, ordered) = mpsc::channel();
+        let _ = self.director.send(Director { context: context.clone(), orders });
+        let first = restored.unwrap_or_else(|| self.first.clone());
+        Ok(Script { context, orders: ordered, first })
     }
     fn create_reader(&self, _: &OperatorContext) -> Result<LogReader, BoxError> {
         Ok(LogReader::default())
@@ -831,9 +858,9 @@ impl SourceReader for LogReader {
     }
 }
 
-fn scripted(first: Vec<Log>) -> (Scripted, mpsc::Receiver<SplitEnumeratorContext<Log>>) {
-    let (context, contexts) = mpsc::channel();
-    (Scripted { context, first }, contexts)
+fn scripted(first: Vec<Log>) -> (Scripted, mpsc::Receiver<Director>) {
+    let (director, directors) = mpsc::channel();
+    (Scripted { director, first }, directors)
 }
 
 fn in_order()
@@ -861,17 +888,17 @@ fn the_slowest_split_of_a_subtask_holds_back_its_watermark_until_it_is_read() {
 
 #[test]
 fn a_split_that_is_read_to_its_end_holds_nothing_back() {
-    let (source, contexts) = scripted(vec![log("short", [5]), log("long", [10, 20, 30])]);
+    let (source, directors) = scripted(vec![log("short", [5]), log("long", [10, 20, 30])]);
     let mut test = testing::source(source).watermarks(in_order()).open().unwrap();
     test.run().unwrap();
     assert_eq!(test.last_watermark(), Some(29));
     // A split that comes later is behind, and the watermark stays.
-    let context = contexts.recv().unwrap();
-    context.assign_splits(0, [log("late", [7])]).unwrap();
+    let director = directors.recv().unwrap();
+    director.assign(log("late", [7]));
     test.run().unwrap();
     assert_eq!(test.timed_output().last(), Some(&(("late".to_owned(), 7), Some(7))));
     assert_eq!(test.last_watermark(), Some(29));
-    context.no_more_splits(0).unwrap();
+    director.context.no_more_splits(0).unwrap();
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.has_ended()), (Some(i64::MAX), true));
 }
@@ -880,33 +907,33 @@ fn a_split_that_is_read_to_its_end_holds_nothing_back() {
 fn a_split_without_records_is_left_out_after_its_time_out_and_then_the_subtask() {
     let waiting = Log { open: true, ..log("waiting", [5]) };
     let busy = Log { open: true, ..log("busy", [100]) };
-    let (source, contexts) = scripted(vec![waiting, busy]);
+    let (source, directors) = scripted(vec![waiting, busy]);
     let strategy = in_order().with_idleness(Duration::from_secs(10));
     let mut test = testing::source(source).watermarks(strategy).open().unwrap();
     test.run().unwrap();
     assert_eq!(test.last_watermark(), Some(4));
     test.advance_clock_to(5_000).unwrap();
-    let context = contexts.recv().unwrap();
-    context.assign_splits(0, [log("more", [50, 60, 70])]).unwrap();
+    let director = directors.recv().unwrap();
+    director.assign(log("more", [50, 60, 70]));
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(4), false));
     test.advance_clock_to(20_000).unwrap();
     assert!(test.is_idle(), "nothing came for ten seconds");
-    context.assign_splits(0, [Log { open: true, ..log("again", [200]) }]).unwrap();
+    director.assign(Log { open: true, ..log("again", [200]) });
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(199), false));
-    context.no_more_splits(0).unwrap();
+    director.context.no_more_splits(0).unwrap();
 }
 
 #[test]
 fn a_split_is_idle_no_sooner_than_its_timeout_after_a_record() {
-    let (source, contexts) = scripted(Vec::new());
+    let (source, directors) = scripted(Vec::new());
     let strategy = in_order().with_idleness(Duration::from_secs(10));
     let mut test = testing::source(source).watermarks(strategy).open().unwrap();
     // Right before the first look for idle splits.
     test.advance_clock_to(4_999).unwrap();
-    let context = contexts.recv().unwrap();
-    context.assign_splits(0, [Log { open: true, ..log("open", [50]) }]).unwrap();
+    let director = directors.recv().unwrap();
+    director.assign(Log { open: true, ..log("open", [50]) });
     test.run().unwrap();
     test.advance_clock_to(14_998).unwrap();
     assert!(!test.is_idle());
@@ -918,7 +945,7 @@ fn a_split_is_idle_no_sooner_than_its_timeout_after_a_record() {
 fn a_source_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
     for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(1)] {
         let open = Log { open: true, ..log("open", [50]) };
-        let (source, _contexts) = scripted(vec![open]);
+        let (source, _directors) = scripted(vec![open]);
         let strategy = in_order().with_idleness(timeout);
         let mut test = testing::source(source).watermarks(strategy).open().unwrap();
         test.run().unwrap();
@@ -928,20 +955,26 @@ fn a_source_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
 }
 
 #[test]
-fn an_enumerator_answers_later_from_another_thread_and_gives_what_nobody_asked_for() {
-    let (source, contexts) = scripted(Vec::new());
+fn an_enumerator_answers_later_when_its_thread_wakes_it_and_gives_what_nobody_asked_for() {
+    let (source, directors) = scripted(Vec::new());
     let given = std::thread::Builder::new().spawn(move || {
-        let context = contexts.recv().unwrap();
+        let director = directors.recv().unwrap();
         // The attempt registers whenever the job runs.
-        while context.registered_readers() != [0] {
+        while director.context.registered_readers() != [0] {
             std::thread::yield_now();
         }
-        assert_eq!(context.assign_splits(1, [log("nobody's", [1])]), Err(NotRegistered(1)));
-        context.assign_splits(0, [log("first", [1, 2])]).unwrap();
-        context.assign_splits(0, [log("second", [3])]).unwrap();
-        context.no_more_splits(0).unwrap();
-        assert_eq!(context.assign_splits(0, [log("more", [4])]), Err(NotRegistered(0)));
-        assert_eq!(context.no_more_splits(0), Ok(()), "a second request gets the same answer");
+        director.order(|context| {
+            let nobody = Err(AssignError::NotRegistered(NotRegistered(1)));
+            assert_eq!(context.assign_splits(1, [log("nobody's", [1])]), nobody);
+            context.assign_splits(0, [log("first", [1, 2])]).unwrap();
+        });
+        director.order(|context| {
+            context.assign_splits(0, [log("second", [3])]).unwrap();
+            context.no_more_splits(0).unwrap();
+            let over = Err(AssignError::NotRegistered(NotRegistered(0)));
+            assert_eq!(context.assign_splits(0, [log("more", [4])]), over);
+            assert_eq!(context.no_more_splits(0), Ok(()), "a second request gets the same answer");
+        });
     });
     let source = Mutex::new(Some(source));
     let job = built(1, move |env| {
@@ -956,6 +989,116 @@ fn an_enumerator_answers_later_from_another_thread_and_gives_what_nobody_asked_f
     given.unwrap().join().unwrap();
 }
 
+/// The names of the splits in the answers that a reader got.
+fn names(heard: &[ToReader]) -> Vec<String> {
+    let splits = heard.iter().flat_map(|message| match message {
+        ToReader::Splits(splits) => splits.clone(),
+        _ => Vec::new(),
+    });
+    splits.map(|bytes| decode_one::<Log>(&bytes).unwrap().name).collect()
+}
+
+/// An enumerator whose thread finds a split while the snapshot is being taken.
+struct FindsDuringSnapshot {
+    context: SplitEnumeratorContext<Log>,
+    waiting: Vec<Log>,
+}
+
+impl SplitEnumerator for FindsDuringSnapshot {
+    type Split = Log;
+    type Checkpoint = Vec<Log>;
+    fn woken(&mut self) -> Result<(), BoxError> {
+        Ok(self.context.assign_splits(0, std::mem::take(&mut self.waiting))?)
+    }
+    fn handle_split_request(&mut self, _: u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn add_splits_back(&mut self, _: Vec<Log>, _: u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn snapshot_state(&mut self, checkpoint: u64) -> Result<Vec<Log>, BoxError> {
+        let (context, waiting) = (self.context.clone(), &mut self.waiting);
+        let finds = move || {
+            let found = log(&format!("found at {checkpoint}"), [1]);
+            let refused = context.assign_splits(0, [found.clone()]);
+            assert_eq!(refused, Err(AssignError::OutsideOfMethod));
+            waiting.push(found);
+            (0..100).for_each(|_| context.waker().wake());
+        };
+        std::thread::scope(|scope| scope.spawn(finds).join().unwrap());
+        Ok(self.waiting.clone())
+    }
+}
+
+struct Finding;
+
+impl Source for Finding {
+    type Record = (String, i64);
+    type Split = Log;
+    type Enumerator = FindsDuringSnapshot;
+    type Reader = LogReader;
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
+    fn create_enumerator(
+        &self,
+        context: SplitEnumeratorContext<Log>,
+        restored: Option<Vec<Log>>,
+    ) -> Result<FindsDuringSnapshot, BoxError> {
+        Ok(FindsDuringSnapshot { context, waiting: restored.unwrap_or_default() })
+    }
+    fn create_reader(&self, _: &OperatorContext) -> Result<LogReader, BoxError> {
+        Ok(LogReader::default())
+    }
+}
+
+#[test]
+fn a_split_that_a_thread_finds_during_the_snapshot_is_in_the_enumerators_part_alone() {
+    let mut finding = coordinator_of(Finding, OnFailure::default());
+    finding.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    reader.poll(&mut finding);
+    let taken = Arc::new(Mutex::new(None));
+    let put = taken.clone();
+    finding.snapshot(1, EventReply::new(move |answer| *put.lock().unwrap() = Some(answer)));
+    finding.woken().unwrap();
+    let snapshot = taken.lock().unwrap().take().unwrap().unwrap();
+    let kept: Vec<Log> = decode_one(&snapshot).unwrap();
+    assert_eq!(kept, [log("found at 1", [1])]);
+    // The reader gets the split behind the barrier.
+    assert_eq!(names(&reader.heard()), [] as [String; 0]);
+    reader.link.checkpoint_passed(1);
+    assert_eq!(names(&reader.heard()), ["found at 1"]);
+
+    // In the harness, with the reader's part.
+    let found = ("found at 1".to_owned(), 1);
+    let mut test = testing::source(Finding).open().unwrap();
+    let first = test.snapshot().unwrap();
+    test.run().unwrap();
+    assert_eq!(test.output(), [found.clone()]);
+    let mut again = testing::source(Finding).restore(first).open().unwrap();
+    again.snapshot().unwrap();
+    again.run().unwrap();
+    assert_eq!(again.output(), [found.clone(), found], "one is restored, the other one is new");
+}
+
+#[test]
+fn a_wake_after_the_enumerator_is_closed_or_before_it_is_there_calls_nobody() {
+    let (source, directors) = scripted(Vec::new());
+    let mut script = coordinator_of(source, OnFailure::new(|why| panic!("{why}")));
+    script.woken().unwrap();
+    script.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    reader.poll(&mut script);
+    let director = directors.recv().unwrap();
+    let refused = director.context.assign_splits(0, [log("a", [1])]);
+    assert_eq!(refused, Err(AssignError::OutsideOfMethod), "no method runs");
+    script.job_ended(true).unwrap();
+    director.context.waker().wake();
+    script.woken().unwrap();
+    assert!(reader.heard().is_empty());
+}
+
 #[test]
 fn events_go_both_ways_and_an_enumerator_that_fails_is_named() {
     let (source, _) = scripted(vec![log("a", [1, -1])]);
@@ -966,9 +1109,9 @@ fn events_go_both_ways_and_an_enumerator_that_fails_is_named() {
     let (source, _) = scripted(vec![log("a", [1, -2])]);
     let error = testing::source(source).open().unwrap().run().unwrap_err().to_string();
     assert!(error.contains("the script is torn"), "{error}");
-    let (source, contexts) = scripted(Vec::new());
+    let (source, directors) = scripted(Vec::new());
     let mut test = testing::source(source).open().unwrap();
-    contexts.recv().unwrap().fail("the disk is full");
+    directors.recv().unwrap().context.fail("the disk is full");
     let error = test.run().unwrap_err().to_string();
     assert!(error.contains("the disk is full"), "{error}");
 }
@@ -1078,13 +1221,14 @@ fn a_source_that_is_restored_after_its_end_reads_nothing_again() {
     let expected = || (numbers.clone(), Vec::new());
     assert_eq!(restored_after_its_end(|| SequenceSource::new(0..50)), expected());
     assert_eq!(restored_after_its_end(|| CollectionSource::new(numbers.clone())), expected());
-    let (again, contexts) = mpsc::channel();
-    let made = || Scripted { context: again.clone(), first: vec![log("a", [1, -1])] };
+    let (again, directors) = mpsc::channel();
+    let made = || Scripted { director: again.clone(), first: vec![log("a", [1, -1])] };
     let read = vec![("a".to_owned(), 1), ("echo".to_owned(), 0)];
     assert_eq!(restored_after_its_end(made), (read, Vec::new()));
-    let contexts: Vec<_> = contexts.try_iter().collect();
-    assert_eq!(contexts.len(), 2, "enumerators");
-    assert_eq!(contexts[1].registered_readers(), [0; 0], "the reader was not started");
+    let directors: Vec<_> = directors.try_iter().collect();
+    assert_eq!(directors.len(), 2, "enumerators");
+    let registered = directors[1].context.registered_readers();
+    assert_eq!(registered, [0; 0], "the reader was not started");
 }
 
 #[test]
@@ -1134,7 +1278,7 @@ fn rescaled<S: Source<Record: Ord>>(
 #[test]
 fn a_checkpoint_of_which_a_source_hears_nothing_is_one_that_has_failed() {
     let read_again = |complete: bool| {
-        let (source, _contexts) = scripted(vec![log("a", [1, 2])]);
+        let (source, _directors) = scripted(vec![log("a", [1, 2])]);
         let mut test = testing::source(source).open().unwrap();
         test.barrier(1).unwrap();
         if complete {
@@ -1142,7 +1286,7 @@ fn a_checkpoint_of_which_a_source_hears_nothing_is_one_that_has_failed() {
         }
         test.give_back().unwrap();
         let of_enumerator = test.barrier(2).unwrap();
-        let (source, _contexts) = scripted(Vec::new());
+        let (source, _directors) = scripted(Vec::new());
         let mut test = testing::source(source).restore(of_enumerator).open().unwrap();
         test.run().unwrap();
         test.output().len()

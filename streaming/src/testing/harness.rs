@@ -251,8 +251,10 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.host.set_clock(ms);
         Ok(())
     }
-    /// Passes in the final watermark, then the end of bounded input. Where the operator waits for a timer, the clock moves to it. In a
-    /// task nothing follows but the final checkpoint; what a test pushes all the same is processed, see [`OperatorHarness`].
+    /// Passes in the final watermark, then the end of bounded input. As in a task, the timers of event time fire, and those of processing
+    /// time that are due; later ones of processing time are dropped, from snapshots and the list of timers too. Where the operator waits
+    /// for a timer, the clock moves to it. In a task nothing follows but the final checkpoint; what a test pushes all the same is
+    /// processed, see [`OperatorHarness`].
     ///
     /// # Errors
     /// Returns the error with which the operator's task would fail: [`TaskError::User`] for one of a function.
@@ -411,7 +413,7 @@ impl<T: Send + 'static, Op: Operator<T> + InspectKeyed> OperatorHarness<T, Op> {
         self.link.operator().state(key)
     }
     /// Returns the timers that are set, each with its key: those of event time first, and each clock's in the order of their
-    /// moments.
+    /// moments. After [`OperatorHarness::end_of_input`] only timers that a test has set since then, which never fire.
     pub fn timers(&self) -> Vec<(Op::Key, Timer)> {
         self.link.operator().timers()
     }

@@ -7,7 +7,10 @@ use super::{
 use crate::{
     chain::{Head, SourceHead},
     operators::{ChainShared, join_chunks},
-    seam::{Barrier, Coordinator, CoordinatorContext, EventReply, OnFailure, Progress, TaskError},
+    seam::{
+        Barrier, Coordinator, CoordinatorContext, CoordinatorWaker, EventReply, OnFailure,
+        Progress, TaskError,
+    },
     sources::{Source, SplitEnumerator, intern::SourceCoordinator},
     time::{
         NoWatermarks, PerSplit, SourceTimestamps, SplitTimes, TimestampAssigner,
@@ -135,6 +138,7 @@ where
         let failure = Arc::new(Mutex::new(None));
         let failed = failure.clone();
         let source = Arc::new(Mutex::new(self.source));
+        let waker = CoordinatorWaker::default();
         let mut coordinator = SourceCoordinator::new(
             source.clone(),
             CoordinatorContext {
@@ -144,6 +148,7 @@ where
                 tmp_dir: PathBuf::new(),
                 options: Arc::new(self.options.clone()),
                 on_failure: OnFailure::new(move |why| *crate::lock(&failed) = Some(why)),
+                waker: waker.clone(),
             },
         );
         let enumerator = self.restore.as_ref().map(|snapshot| snapshot.enumerator.clone());
@@ -155,7 +160,8 @@ where
         };
         let subtasks = self.readers.map(open).collect::<Result<Vec<_>, _>>()?;
         let parallelism = self.parallelism;
-        let mut test = SourceHarness { subtasks, parallelism, coordinator, failure, checkpoint: 0 };
+        let mut test =
+            SourceHarness { subtasks, parallelism, coordinator, waker, failure, checkpoint: 0 };
         test.work_off()?;
         Ok(test)
     }
@@ -217,8 +223,9 @@ fn coordinator_error(why: String) -> TaskError {
 
 /// The opened test of a source: the enumerator and one reader or several, between which messages are passed on at once; made by
 /// [`SourceHarnessBuilder::open`]. Nothing is read but in [`SourceHarness::poll`] and [`SourceHarness::run`], and the clock moves only in
-/// [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is done, I/O of the reader included. After an error the
-/// test must not be used again.
+/// [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is done, I/O of the reader included. The
+/// enumerator is woken by its own threads ([`EnumeratorWaker`](crate::sources::EnumeratorWaker)) in the next call of
+/// [`SourceHarness::poll`] at the latest. After an error the test must not be used again.
 ///
 /// ```
 /// use std::time::Duration;
@@ -274,6 +281,7 @@ pub struct SourceHarness<S: Source> {
     subtasks: Vec<Subtask<S>>,
     parallelism: u32,
     coordinator: SourceCoordinator<S>,
+    waker: CoordinatorWaker,
     failure: Arc<Mutex<Option<String>>>,
     checkpoint: u64,
 }
@@ -434,6 +442,10 @@ impl<S: Source> SourceHarness<S> {
         let mut heard = false;
         loop {
             let mut done = true;
+            if self.waker.take() {
+                self.coordinator.woken().map_err(coordinator_error)?;
+                done = false;
+            }
             for subtask in &mut self.subtasks {
                 if let Some(why) = crate::lock(&self.failure).take() {
                     return Err(coordinator_error(why));

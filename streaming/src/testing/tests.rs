@@ -171,6 +171,33 @@ fn no_timer_fires_behind_the_end_of_input() {
     test.close().unwrap();
 }
 
+#[test]
+fn the_end_of_input_drops_timers_of_processing_time_from_the_list_and_from_snapshots() {
+    let make = || keyed(|(key, _): &(u64, u64)| key, Sums);
+    let mut test = make().open().unwrap();
+    (0..2_000).for_each(|key| test.push((key, 5)).unwrap());
+    let during = test.snapshot().unwrap();
+    test.advance_clock_to(1).unwrap();
+    test.push((9_999, 5)).unwrap();
+    assert_eq!(test.timers().len(), 2_001);
+    test.advance_clock_to(100).unwrap();
+    assert_eq!((test.output().len(), test.timers().len()), (2_000, 1));
+    test.end_of_input().unwrap();
+    assert_eq!((test.output(), test.timers()), (Vec::new(), Vec::new()));
+    let last = test.barrier(2, true).unwrap();
+    for (snapshot, fires) in [(during, 2_000), (last, 0)] {
+        let mut restored = make().restore(snapshot).open().unwrap();
+        restored.advance_clock_to(1_000).unwrap();
+        assert_eq!(restored.output().len(), fires);
+    }
+    // A whole job does the same: its clock does not reach the timers before its end.
+    let job = crate::api::tests::built(1, |env| {
+        let pairs = env.from_collection([(1_u64, 5_u64), (2, 6)]);
+        pairs.key_by_value(|(key, _)| *key).process(Sums).collect();
+    });
+    assert!(crate::api::tests::lines(&crate::api::tests::run(&job)).is_empty());
+}
+
 /// Sends on what is not forbidden.
 #[derive(Clone)]
 struct Allowed;

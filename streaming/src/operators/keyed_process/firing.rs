@@ -66,14 +66,19 @@ where
     }
 
     /// Fires the timers of processing time that were due when the end of input came: their wake-up may not have come, or may have found
-    /// the output full. The moment is read once, so that timers that keep setting new ones do not keep a slow output from its end.
+    /// the output full. The moment is read once, so that timers that keep setting new ones do not keep a slow output from its end. Drops
+    /// the other timers of processing time, which would never fire.
     pub(super) fn fire_at_end(
         &mut self,
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         let ended_at = *self.ended_at.get_or_insert_with(|| clock(context));
-        self.fire(TimeDomain::ProcessingTime, ended_at, out, context)
+        let fired = self.fire(TimeDomain::ProcessingTime, ended_at, out, context)?;
+        if fired == Flow::Done {
+            self.timers.drop_processing();
+        }
+        Ok(fired)
     }
 
     /// Asks the host for a wake-up at the earliest timer of processing time. If timers that are due have not fired, the wake-up comes at

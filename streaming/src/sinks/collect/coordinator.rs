@@ -83,7 +83,7 @@ impl CollectCoordinator {
     pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
         let name = format!("collect-{}-{}", context.job_id, context.operator);
         let periodic = context.options.contains_key(INTERVAL);
-        let tolerates = context.options.get(TOLERABLE).is_some_and(|number| number.trim() != "0");
+        let tolerates = context.options.get(TOLERABLE).is_some_and(|number| number != "0");
         Self {
             bounded,
             periodic,
