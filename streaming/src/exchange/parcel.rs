@@ -1,5 +1,6 @@
 //! The unit that waits in the exchange: an element as it is, or its encoded bytes. Knows codecs, not queues.
 
+use super::incoming::Slice;
 use crate::{
     seam::{EdgeCodec, Element, ErasedBatch, StreamEvent},
     types::CodecError,
@@ -21,6 +22,8 @@ pub(super) enum Parcel {
     /// An encoded batch.
     #[debug("Batch({} bytes)", _0.len())]
     Batch(Vec<u8>),
+    /// An encoded batch where it was received.
+    Received(Slice),
     /// An encoded event.
     #[debug("Event({} bytes)", _0.len())]
     Event(Vec<u8>),
@@ -72,6 +75,7 @@ impl Parcel {
         match self {
             Self::Typed(element) => Ok(element),
             Self::Batch(bytes) => codec.decode(&bytes).map(Element::Batch),
+            Self::Received(slice) => codec.decode(&slice.0).map(Element::Batch),
             Self::Event(bytes) => StreamEvent::decode(&bytes).map(Element::Event),
         }
     }
@@ -84,6 +88,7 @@ impl Parcel {
             }
             Self::Typed(Element::Event(_)) => PARCEL_OVERHEAD,
             Self::Batch(bytes) | Self::Event(bytes) => encoded_weight(bytes.len()),
+            Self::Received(slice) => encoded_weight(slice.0.len()),
         }
     }
 }
@@ -96,7 +101,8 @@ impl Parcel {
             Self::Typed(Element::Batch(batch)) => {
                 weight.saturating_sub(PARCEL_OVERHEAD).saturating_add(batch.spare() as u64)
             }
-            Self::Typed(Element::Event(_)) => 0,
+            // A received buffer stays that of the connection, which frees it.
+            Self::Typed(Element::Event(_)) | Self::Received(_) => 0,
             Self::Batch(bytes) | Self::Event(bytes) => bytes.capacity() as u64,
         }
     }
