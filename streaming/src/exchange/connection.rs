@@ -5,15 +5,16 @@
 use super::{
     Shared,
     gate::{Closed, Gate},
+    incoming::{Incoming, Received},
     inflow::{CreditViolation, Part},
     outflow::LinkOut,
+    outgoing::Outgoing,
     wire::{self, FLAG_EVENT, FLAG_MORE, Frame, Request, WireError},
 };
 use crate::{
     lock,
     task::{Sleeper, TaskControl},
 };
-use bytes::{Buf, BytesMut};
 use model::FailureCause;
 use platform::net::{BoxRead, BoxStream, BoxWrite};
 use std::{
@@ -26,14 +27,12 @@ use std::{
 };
 use thiserror::Error;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncWrite, AsyncWriteExt},
     sync::Notify,
 };
 
 /// Number of bytes that are collected for one write.
 const WRITE_BYTES: usize = 256 << 10;
-/// Number of bytes that one read asks for.
-const READ_BYTES: usize = 128 << 10;
 
 /// The connection to one other task process.
 pub(super) struct Connection {
@@ -223,48 +222,54 @@ impl Connection {
 
     /// Appends the next part of a link that may send. Returns false if no link may. Control frames that are queued meanwhile are
     /// written after the part, even if they were queued before it was appended.
-    pub(super) fn write_part(&self, bytes: &mut Vec<u8>) -> bool {
+    pub(super) fn write_part(&self, out: &mut Outgoing) -> bool {
         let Some(link) = lock(&self.outbox).ready.pop_front() else {
             return false;
         };
-        if link.write_part(bytes) {
+        if link.write_part(out) {
             lock(&self.outbox).ready.push_back(link);
         }
         true
     }
 
     async fn write(&self, mut write: BoxWrite) -> Result<(), Ended> {
-        let mut bytes = Vec::new();
+        // TLS encrypts one slice at a time, and small ones would become small records.
+        let mut out = Outgoing::new(write.is_write_vectored());
         loop {
-            self.write_control(&mut bytes);
-            while bytes.len() < WRITE_BYTES && self.write_part(&mut bytes) {}
-            if bytes.is_empty() {
+            self.write_control(out.frames());
+            while out.len() < WRITE_BYTES && self.write_part(&mut out) {}
+            if out.len() == 0 {
                 self.wake.notified().await;
                 if self.lost.get().is_some() {
                     return Err(Ended::Closed);
                 }
                 continue;
             }
-            write.write_all(&bytes).await?;
+            out.write_to(&mut write).await?;
             // TLS may keep the last part until it is flushed; nothing is written again before there is more to send.
             write.flush().await?;
-            bytes.clear();
-            bytes.shrink_to(2 * WRITE_BYTES);
+            out.clear(2 * WRITE_BYTES);
         }
     }
 
     async fn read(self: &Arc<Self>, mut read: BoxRead, shared: &Weak<Shared>) -> Result<(), Ended> {
-        let mut bytes = BytesMut::with_capacity(READ_BYTES);
+        let mut incoming = Incoming::default();
         // Gates whose consumers are woken after all frames of one read were handled.
         let mut owed: Vec<Arc<Gate>> = Vec::new();
         loop {
-            while let Some((frame, taken)) = wire::decode(&bytes)? {
-                owed.extend(self.handle(frame, shared)?);
-                bytes.advance(taken);
+            while let Some((frame, taken)) = wire::decode(incoming.bytes())? {
+                if incoming.keeps(&frame) {
+                    let received = incoming.take(taken);
+                    if let Some((frame, _)) = wire::decode(received.bytes())? {
+                        owed.extend(self.handle_received(frame, Some(&received), shared)?);
+                    }
+                } else {
+                    owed.extend(self.handle(frame, shared)?);
+                    incoming.advance(taken);
+                }
             }
             owed.drain(..).for_each(|gate| gate.wake());
-            bytes.reserve(READ_BYTES);
-            if read.read_buf(&mut bytes).await? == 0 {
+            if incoming.read(&mut read).await? == 0 {
                 return Err(Ended::Closed);
             }
         }
@@ -274,6 +279,16 @@ impl Connection {
     pub(super) fn handle(
         self: &Arc<Self>,
         frame: Frame<'_>,
+        shared: &Weak<Shared>,
+    ) -> Result<Option<Arc<Gate>>, Ended> {
+        self.handle_received(frame, None, shared)
+    }
+
+    /// Handles a frame as [`Connection::handle`] does; its payload may keep the buffer of `received`, in which the frame is.
+    fn handle_received(
+        self: &Arc<Self>,
+        frame: Frame<'_>,
+        received: Option<&Received>,
         shared: &Weak<Shared>,
     ) -> Result<Option<Arc<Gate>>, Ended> {
         match frame {
@@ -290,6 +305,7 @@ impl Connection {
                 let part = Part {
                     index,
                     payload,
+                    received,
                     event: flags & FLAG_EVENT != 0,
                     more: flags & FLAG_MORE != 0,
                     next,

@@ -179,6 +179,22 @@ impl Gate {
         }
     }
 
+    /// Queues an element of a local producer whatever room there is: a further part of one that was taken. Returns whether the producer
+    /// must wake the consumer before it parks. Drops the element if the gate is closed.
+    pub(super) fn push_more(&self, channel: u32, parcel: Parcel, weight: u64) -> bool {
+        let wake = self.with(|state, memory| {
+            if state.closed.is_some() {
+                return Wake::No;
+            }
+            state.take_for(weight, memory);
+            state.enqueue(channel, parcel, weight, 0)
+        });
+        if wake == Wake::Now {
+            self.consumer.raise();
+        }
+        wake == Wake::Owed
+    }
+
     /// Returns whether a local producer's next element would be taken; if not, the producer is woken when it may be.
     pub(super) fn writable(&self, channel: u32, producer: &TaskSignal) -> bool {
         let mut state = lock(&self.state);

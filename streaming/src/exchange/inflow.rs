@@ -8,6 +8,7 @@ use super::{
     connection::LinkIn,
     debloat::{FIRST_SHARE, OVERDRAFT_SHARE, UNBOUNDED},
     gate::{CHANNEL_ELEMENTS_MAX, Gate, GateState, Wake},
+    incoming::Received,
     parcel::{PARCEL_BYTES_MAX, PARCEL_OVERHEAD, Parcel, encoded_weight},
 };
 use crate::memory::MemoryBudget;
@@ -69,6 +70,8 @@ impl Grant {
 pub(super) struct Part<'a> {
     pub(super) index: u32,
     pub(super) payload: &'a [u8],
+    /// The frame that has the payload, if the element may keep its buffer; else the payload is copied.
+    pub(super) received: Option<&'a Received>,
     pub(super) event: bool,
     /// True if another part of the same element follows.
     pub(super) more: bool,
@@ -165,13 +168,23 @@ impl Inflow {
         self.taken.saturating_add(overdraft.saturating_sub(self.overdraft))
     }
 
-    /// Appends a part. Returns the whole element if the part is its last one.
-    fn append(&mut self, part: &Part<'_>) -> Option<Vec<u8>> {
-        if !part.more && self.partial.is_empty() {
-            return Some(part.payload.to_vec());
+    /// Appends a part. Returns the whole element and its encoded size in bytes if the part is its last one.
+    fn append(&mut self, part: &Part<'_>) -> Option<(Parcel, usize)> {
+        let whole = !part.more && self.partial.is_empty();
+        if whole && let Some(received) = part.received.filter(|_| !part.event) {
+            return Some((Parcel::Received(received.slice(part.payload)), part.payload.len()));
         }
-        self.partial.extend_from_slice(part.payload);
-        (!part.more).then(|| std::mem::take(&mut self.partial))
+        let bytes = if whole {
+            part.payload.to_vec()
+        } else {
+            self.partial.extend_from_slice(part.payload);
+            if part.more {
+                return None;
+            }
+            std::mem::take(&mut self.partial)
+        };
+        let len = bytes.len();
+        Some((if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) }, len))
     }
 
     /// Raises the limit to the allowed position, unless it is there already, and returns the grant, which must be sent to the producer.
@@ -317,11 +330,10 @@ impl GateState {
         let (whole, extra) = taken_in.unwrap_or_default();
         self.take_for(extra, memory);
         self.announced(channel, link, part.index, (part.next, part.backlog))?;
-        let Some(bytes) = whole else {
+        let Some((parcel, bytes)) = whole else {
             return Ok(Wake::No);
         };
-        let weight = encoded_weight(bytes.len());
-        let parcel = if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) };
+        let weight = encoded_weight(bytes);
         // An element that arrives without a grant is smaller than a part, so `extra` is all of its overdraft.
         Ok(self.enqueue(channel, parcel, weight, extra))
     }

@@ -27,19 +27,20 @@
 //! elements are never withdrawn, so a granted byte always arrives. An announcement that arrives twice, or after its
 //! elements, names positions for which memory was taken before, and takes none.
 //!
-//! For example, a producer has sent 900 bytes, and its next element has 900 bytes too. That element ends at 1800,
-//! beyond the limit of 1024, so the producer announces 1800. The budget is full and an element of another channel
-//! waits in the gate, so the channel queues. The consumer takes the first element and the gate raises the limit to
-//! 1924; the second element arrives as overdraft. When the gate has room at last, memory up to 1800 is taken
-//! already, and the old announcement is granted nothing. Had 900 bytes been granted instead, the gate would wait for
-//! bytes that never arrive, and with the budget full its other channels would wait for ever.
+//! For example, a producer has sent 900 bytes, and its next element has 900 bytes too. That element ends at 1800, beyond the limit of 1024,
+//! so the producer announces 1800. The budget is full and an element of another channel waits in the gate, so the channel queues. The
+//! consumer takes the first element and the gate raises the limit to 1924; the second element arrives as overdraft. When the gate has room
+//! at last, memory up to 1800 is taken already, and the old announcement is granted nothing. Had 900 bytes been granted instead, the gate
+//! would wait for bytes that never arrive, and with the budget full its other channels would wait for ever.
 
 mod connection;
 mod debloat;
 mod gate;
 mod hub;
+mod incoming;
 mod inflow;
 mod outflow;
+mod outgoing;
 mod parcel;
 mod peers;
 mod ports;

@@ -7,6 +7,7 @@ use super::{
     gate::Closed,
     hub::Hub,
     inflow::OVERDRAFT,
+    outgoing::Outgoing,
     parcel::{Parcel, encoded_weight},
     wire::{FLAG_EVENT, FLAG_MORE, Frame, PART_MAX},
 };
@@ -15,9 +16,11 @@ use crate::{
     memory::MemoryBudget,
     task::{Sleeper, TaskControl, TaskSignal},
 };
+use bytes::Bytes;
 use model::{EdgeId, FailureCause};
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicU32, Ordering},
@@ -81,13 +84,33 @@ struct Outflow {
 }
 
 struct Waiting {
+    /// The encoded bytes, until a part of them is sent.
     bytes: Vec<u8>,
+    /// The same bytes from then on, shared with the parts that the connection has not written yet. The task does not share them itself: it
+    /// would count what sharing allocates, and the connection frees that.
+    shared: Bytes,
     event: bool,
 }
 
 impl Waiting {
     fn weight(&self) -> u64 {
-        encoded_weight(self.bytes.len())
+        encoded_weight(self.len())
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.bytes.is_empty() { &self.shared } else { &self.bytes }
+    }
+
+    /// Returns a part of the bytes, without copying them.
+    fn part(&mut self, part: Range<usize>) -> Bytes {
+        if !self.bytes.is_empty() {
+            self.shared = std::mem::take(&mut self.bytes).into();
+        }
+        self.shared.slice(part)
     }
 }
 
@@ -183,13 +206,14 @@ impl LinkOut {
         let (bytes, event) = match parcel {
             Parcel::Batch(bytes) => (bytes, false),
             Parcel::Event(bytes) => (bytes, true),
-            Parcel::Typed(_) => return None, // Ports encode what goes to another process.
+            // Ports encode what goes to another process.
+            Parcel::Typed(_) | Parcel::Received(_) => return None,
         };
         let mut state = lock(&self.state);
         if state.closed.is_some() {
             return None;
         }
-        let element = Waiting { bytes, event };
+        let element = Waiting { bytes, shared: Bytes::new(), event };
         let weight = element.weight();
         self.memory.take(weight);
         state.held += weight;
@@ -236,7 +260,7 @@ impl LinkOut {
     }
 
     /// Appends the next part that may be sent as a frame. Returns whether there may be more.
-    pub(super) fn write_part(&self, out: &mut Vec<u8>) -> bool {
+    pub(super) fn write_part(&self, out: &mut Outgoing) -> bool {
         let (more, wake) = {
             let mut state = lock(&self.state);
             let wake = self.write_locked(&mut state, out);
@@ -249,12 +273,12 @@ impl LinkOut {
         more
     }
 
-    fn write_locked(&self, state: &mut State, out: &mut Vec<u8>) -> Option<TaskSignal> {
+    fn write_locked(&self, state: &mut State, out: &mut Outgoing) -> Option<TaskSignal> {
         let index = state.ready.pop_front()?;
         let flow = state.channels.get_mut(&index)?;
         flow.ready = false;
         let head = flow.queue.front()?;
-        let (event, weight, len) = (head.event, head.weight(), head.bytes.len());
+        let (event, weight, len) = (head.event, head.weight(), head.len());
         if flow.sent == 0 {
             flow.position += weight;
         }
@@ -270,15 +294,15 @@ impl LinkOut {
             (next, backlog) = waits;
             flow.announced = true;
         }
-        Frame::Data {
-            link: self.id,
-            index,
-            flags,
-            next,
-            backlog,
-            payload: head.bytes.get(start..end).unwrap_or_default(),
+        let head = flow.queue.front_mut()?;
+        let payload = head.bytes().get(start..end).unwrap_or_default();
+        let frame = Frame::Data { link: self.id, index, flags, next, backlog, payload };
+        if out.copies(payload.len()) {
+            frame.encode(out.frames());
+        } else {
+            frame.encode_head(out.frames());
+            out.put_payload(head.part(start..end));
         }
-        .encode(out);
         if more {
             flow.ready = true;
             state.ready.push_back(index);

@@ -90,9 +90,10 @@ impl OutPort {
         }
     }
 
-    fn encode(&self, element: &Element) -> Option<Parcel> {
+    /// Encodes an element as [`Parcel::encode`] does. If that fails, the task fails, and the result is `None`.
+    fn encode(&self, element: &Element) -> Option<(Parcel, Vec<Parcel>)> {
         match Parcel::encode(element, self.codec.as_ref()) {
-            Ok(parcel) => Some(parcel),
+            Ok(parcels) => Some(parcels),
             Err(error) => {
                 codec_failure(&self.task, self.hub.edge(), "encoded", &error);
                 None
@@ -124,22 +125,28 @@ impl OutPort {
         if !target.gate.writable(channel, signal) {
             return Err(element);
         }
-        let Some(parcel) = self.encode(&element) else {
+        let Some((parcel, others)) = self.encode(&element) else {
             return Err(element);
         };
-        let weight = parcel.weight(self.codec.as_ref());
-        let memory = parcel.memory(weight);
-        match target.gate.push(channel, parcel, weight, signal) {
-            Pushed::Refused(_) => Err(element),
-            Pushed::Dropped => Ok(weight),
-            pushed => {
-                allocator::hand_over(memory);
-                if matches!(pushed, Pushed::TakenForSleeper) {
-                    self.task.owe_wake(target.gate.clone());
-                }
-                Ok(weight)
-            }
+        let mut sent = parcel.weight(self.codec.as_ref());
+        let memory = parcel.memory(sent);
+        let pushed = target.gate.push(channel, parcel, sent, signal);
+        match pushed {
+            Pushed::Refused(_) => return Err(element),
+            Pushed::Dropped => return Ok(sent),
+            Pushed::Taken | Pushed::TakenForSleeper => allocator::hand_over(memory),
         }
+        let mut sleeps = matches!(pushed, Pushed::TakenForSleeper);
+        for parcel in others {
+            let weight = parcel.weight(self.codec.as_ref());
+            allocator::hand_over(parcel.memory(weight));
+            sleeps |= target.gate.push_more(channel, parcel, weight);
+            sent += weight;
+        }
+        if sleeps {
+            self.task.owe_wake(target.gate.clone());
+        }
+        Ok(sent)
     }
 
     fn send_remote(
@@ -151,15 +158,19 @@ impl OutPort {
         if !link.has_room(index, self.task.signal()) {
             return Err(element);
         }
-        let Some(parcel) = self.encode(&element) else {
+        let Some((parcel, others)) = self.encode(&element) else {
             return Err(element);
         };
-        let weight = parcel.weight(self.codec.as_ref());
-        allocator::hand_over(parcel.memory(weight));
-        if let Some(connection) = link.push(index, parcel) {
-            self.task.owe_wake(connection);
+        let mut sent = 0;
+        for parcel in std::iter::once(parcel).chain(others) {
+            let weight = parcel.weight(self.codec.as_ref());
+            allocator::hand_over(parcel.memory(weight));
+            if let Some(connection) = link.push(index, parcel) {
+                self.task.owe_wake(connection);
+            }
+            sent += weight;
         }
-        Ok(weight)
+        Ok(sent)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod credits;
 mod debloat;
+mod large;
 mod memory;
 mod tls;
 
@@ -13,7 +14,7 @@ use crate::{
     types::CodecError,
 };
 use model::{ExecutionAttemptId, ExecutionState, JobVertexId};
-use std::{sync::mpsc, time::Instant};
+use std::{ops::Range, sync::mpsc, time::Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -25,9 +26,14 @@ fn wrong() -> CodecError {
 }
 
 impl EdgeCodec for Numbers {
-    fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    fn encode_part(
+        &self,
+        batch: &ErasedBatch,
+        part: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         let numbers = batch.downcast_ref::<u64>().ok_or_else(wrong)?;
-        out.extend(numbers.records().iter().flat_map(|n| n.to_le_bytes()));
+        out.extend(numbers.records()[part].iter().flat_map(|n| n.to_le_bytes()));
         Ok(())
     }
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError> {

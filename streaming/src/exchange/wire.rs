@@ -146,6 +146,20 @@ pub struct Request {
 impl Frame<'_> {
     /// Appends the encoded frame, length first. The caller keeps it within [`FRAME_MAX`], which is not checked here.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_head(out);
+        out.extend_from_slice(self.payload());
+    }
+
+    /// Returns the payload of a data frame, with which its encoding ends; no bytes for other frames.
+    fn payload(&self) -> &[u8] {
+        match self {
+            Self::Data { payload, .. } => payload,
+            _ => &[],
+        }
+    }
+
+    /// Appends what [`Frame::encode`] appends, without the payload of a data frame: the caller must write that payload next.
+    pub(super) fn encode_head(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         match self {
@@ -166,14 +180,13 @@ impl Frame<'_> {
                 put_u32(out, *link);
                 out.extend_from_slice(why.as_bytes());
             }
-            Self::Data { link, index, flags, next, backlog, payload } => {
+            Self::Data { link, index, flags, next, backlog, payload: _ } => {
                 out.push(3);
                 put_u32(out, *link);
                 put_u32(out, *index);
                 out.push(*flags);
                 put_u64(out, *next);
                 put_u64(out, *backlog);
-                out.extend_from_slice(payload);
             }
             Self::Backlog { link, index, next, backlog } => {
                 out.push(4);
@@ -199,7 +212,8 @@ impl Frame<'_> {
                 put_u32(out, *records);
             }
         }
-        let len = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+        let len = out.len() - start - 4 + self.payload().len();
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
         if let Some(prefix) = out.get_mut(start..start + 4) {
             prefix.copy_from_slice(&len.to_le_bytes());
         }

@@ -27,6 +27,7 @@ use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc,
@@ -185,7 +186,21 @@ pub trait EdgeCodec: Send + Sync {
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's, or with the error of a value in the batch.
-    fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
+    fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
+        self.encode_part(batch, 0..batch.len(), out)
+    }
+    /// Appends the encoded records of `part`, a range of the batch's records, as a batch of their own, with their event times. The batch's
+    /// watermark goes with its last record. An error may leave a part of the bytes.
+    ///
+    /// # Errors
+    /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's, with [`CodecError::Invalid`] if the range
+    /// is not within the batch, or with the error of a value in the part.
+    fn encode_part(
+        &self,
+        batch: &ErasedBatch,
+        part: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError>;
     /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::{
     batch::Batch,
     seam::{EdgeCodec, ErasedBatch},
 };
-use std::{any::type_name, marker::PhantomData};
+use std::{any::type_name, marker::PhantomData, ops::Range};
 
 /// The [`EdgeCodec`] of a job edge whose records have type `T`: encodes whole batches by columns, with their event times and watermark,
 /// for the way to another process, and decodes them there.
@@ -33,18 +33,27 @@ const HEAD_TIMES: u8 = 1;
 const HEAD_WATERMARK: u8 = 2;
 
 impl<T: Record> EdgeCodec for BatchCodec<T> {
-    fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    fn encode_part(
+        &self,
+        batch: &ErasedBatch,
+        part: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
         let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
-        let times = typed.times();
+        let outside = CodecError::Invalid { what: "part of a batch" };
+        let records = typed.records().get(part.clone()).ok_or(outside)?;
+        // The column of times may end before the part does, or before it begins.
+        let times = typed.times().get(part.start..).unwrap_or_default();
+        let times = times.get(..records.len()).unwrap_or(times);
+        let watermark = batch.watermark.filter(|_| part.end == typed.len());
         let has = |is: bool, bit: u8| if is { bit } else { 0 };
-        let head =
-            has(!times.is_empty(), HEAD_TIMES) | has(batch.watermark.is_some(), HEAD_WATERMARK);
+        let head = has(!times.is_empty(), HEAD_TIMES) | has(watermark.is_some(), HEAD_WATERMARK);
         out.push(head);
-        if let Some(ms) = batch.watermark {
+        if let Some(ms) = watermark {
             out.extend_from_slice(&ms.to_le_bytes());
         }
-        write_len(typed.len(), out);
-        T::encode_column(typed.records().iter(), out);
+        write_len(records.len(), out);
+        T::encode_column(records.iter(), out);
         if !times.is_empty() {
             times::encode(times, out);
         }

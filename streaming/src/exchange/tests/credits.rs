@@ -9,6 +9,7 @@ use crate::{
         hub::Hub,
         inflow::OVERDRAFT,
         outflow::LinkOut,
+        outgoing::Outgoing,
         parcel::{PARCEL_OVERHEAD, Parcel, encoded_weight},
         wire::{self, FLAG_MORE, Frame},
     },
@@ -158,7 +159,10 @@ impl Wires {
     }
 
     fn write_part(&mut self) -> bool {
-        self.producing.write_part(&mut self.to_consumer)
+        let mut out = Outgoing::new(false);
+        let written = self.producing.write_part(&mut out);
+        self.to_consumer.append(out.frames());
+        written
     }
 
     /// One frame arrives at the consumer's process.

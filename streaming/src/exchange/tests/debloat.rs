@@ -5,6 +5,7 @@ use super::*;
 use crate::{
     batch::Batch,
     chain::{EdgeWriter, RoundRobin},
+    exchange::outgoing::Outgoing,
     operators::Consumer,
     seam::Interrupt,
 };
@@ -97,7 +98,9 @@ impl Flood {
             // Owned here, so that the exchange lives as long as its connection.
             let _there = &there;
             producing.write_control(&mut to_consumer);
-            while producing.write_part(&mut to_consumer) {}
+            let mut out = Outgoing::new(false);
+            while producing.write_part(&mut out) {}
+            to_consumer.append(out.frames());
             let moved = deliver(&mut to_consumer, &consuming, &Weak::new());
             consuming.write_control(&mut to_producer);
             deliver(&mut to_producer, &producing, &shared) | moved

@@ -1,0 +1,163 @@
+//! The buffers into which a connection reads. A large batch is decoded from where it was received: it keeps that buffer, and the
+//! connection reads on behind it or into another one. Batches are copied while [`KEPT_MAX`] earlier buffers are kept, so that a slow
+//! consumer keeps no more memory than its gate has granted, and that many buffers.
+//!
+//! The connection's task must be the last owner of a buffer: a consumer that freed it would count memory as freed that it never had.
+
+use super::wire::Frame;
+use bytes::{Buf, Bytes, BytesMut};
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Size of a buffer in bytes.
+const BUFFER_BYTES: usize = 128 << 10;
+/// Number of bytes of free room from which on the buffer is read into.
+const ROOM_MIN: usize = 32 << 10;
+/// Maximum number of earlier buffers that elements keep.
+const KEPT_MAX: usize = 4;
+/// Maximum size in bytes of a payload that is copied at once: copying costs less than counting those who keep a buffer.
+const COPIED_MAX: usize = 1 << 10;
+
+/// The bytes of a connection that were received and not handled.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    bytes: BytesMut,
+    /// A part of the buffer, if elements may keep it.
+    kept: Option<Bytes>,
+    /// A part of each earlier buffer that elements keep.
+    earlier: Vec<Bytes>,
+}
+
+/// One received frame, with its length field.
+#[derive(Debug)]
+pub(super) struct Received(Bytes);
+
+impl Received {
+    /// Returns the whole frame.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns a part of the frame, which must be borrowed from [`Received::bytes`], as a slice that keeps the buffer.
+    pub(super) fn slice(&self, part: &[u8]) -> Slice {
+        Slice(self.0.slice_ref(part))
+    }
+}
+
+/// The encoded bytes of a batch in the buffer into which they were received; the buffer is kept until they are dropped.
+#[derive(derive_more::Debug)]
+#[debug("Slice({} bytes)", self.0.len())]
+pub(super) struct Slice(pub(super) Bytes);
+
+impl Incoming {
+    /// Reads what has come, at least one byte. Returns the number of bytes; 0 if the peer has closed the stream.
+    pub(super) async fn read(
+        &mut self,
+        read: &mut (impl AsyncRead + Unpin + ?Sized),
+    ) -> io::Result<usize> {
+        if self.bytes.capacity() - self.bytes.len() < ROOM_MIN {
+            self.earlier.extend(self.kept.take());
+            self.bytes.reserve(BUFFER_BYTES);
+        }
+        self.earlier.retain(|buffer| !buffer.is_unique());
+        read.read_buf(&mut self.bytes).await
+    }
+
+    /// Returns the bytes that were not taken.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Removes so many bytes.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.bytes.advance(bytes);
+    }
+
+    /// Returns true if the payload of the frame, the first one of the bytes, is to be a slice of the buffer: a whole, large batch.
+    pub(super) fn keeps(&self, frame: &Frame<'_>) -> bool {
+        match frame {
+            Frame::Data { flags: 0, payload, .. } => {
+                payload.len() > COPIED_MAX && self.earlier.len() < KEPT_MAX
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes and returns so many bytes, as a frame whose payload may keep the buffer.
+    pub(super) fn take(&mut self, bytes: usize) -> Received {
+        let frame = self.bytes.split_to(bytes).freeze();
+        self.kept.get_or_insert_with(|| frame.clone());
+        Received(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::wire;
+
+    /// Size of the payloads in bytes: some frames are cut by the end of a buffer.
+    const PAYLOAD: usize = 10_000;
+
+    fn encoded(payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Frame::Data { link: 1, index: 2, flags: 0, next: 3, backlog: 4, payload }.encode(&mut out);
+        out
+    }
+
+    /// Reads and takes frames until the stream ends. Returns the slices of those that keep their buffer, and the number of others.
+    async fn received(
+        incoming: &mut Incoming,
+        mut stream: impl AsyncRead + Unpin,
+    ) -> (Vec<(u8, Slice)>, usize) {
+        let (mut slices, mut copied, mut number) = (Vec::new(), 0, 0_u8);
+        while incoming.read(&mut stream).await.unwrap() > 0 {
+            while let Some((frame, taken)) = wire::decode(incoming.bytes()).unwrap() {
+                let Frame::Data { payload, .. } = &frame else { panic!("{frame:?}") };
+                assert!(payload.iter().all(|byte| *byte == number), "frame {number}");
+                if incoming.keeps(&frame) {
+                    let received = incoming.take(taken);
+                    let (frame, _) = wire::decode(received.bytes()).unwrap().unwrap();
+                    let Frame::Data { payload, .. } = frame else { panic!("{frame:?}") };
+                    slices.push((number, received.slice(payload)));
+                } else {
+                    incoming.advance(taken);
+                    copied += 1;
+                }
+                number += 1;
+            }
+        }
+        (slices, copied)
+    }
+
+    #[tokio::test]
+    async fn batches_keep_few_buffers_and_the_others_are_copied() {
+        let frames: Vec<u8> = (0..200).flat_map(|n| encoded(&[n; PAYLOAD])).collect();
+        let mut incoming = Incoming::default();
+        let (slices, copied) = received(&mut incoming, frames.as_slice()).await;
+        assert_eq!(slices.len() + copied, 200);
+        let kept = (KEPT_MAX + 1) * BUFFER_BYTES / PAYLOAD;
+        assert!(slices.len() > kept / 2 && slices.len() <= 2 * kept, "{} are kept", slices.len());
+        for (number, slice) in &slices {
+            assert_eq!(slice.0.as_ref(), [*number; PAYLOAD], "what follows does not overwrite it");
+        }
+        drop(slices);
+        let (again, _) = received(&mut incoming, frames.as_slice()).await;
+        assert!(again.len() > kept / 2, "buffers that nothing keeps are given up");
+    }
+
+    #[tokio::test]
+    async fn small_payloads_events_and_parts_of_elements_are_copied() {
+        let mut incoming = Incoming::default();
+        let frames: Vec<u8> = (0..100).flat_map(|n| encoded(&[n; COPIED_MAX])).collect();
+        let (slices, copied) = received(&mut incoming, frames.as_slice()).await;
+        assert_eq!((slices.len(), copied), (0, 100));
+        let payload = vec![0; PAYLOAD];
+        let keeps = |flags| {
+            let frame =
+                Frame::Data { link: 1, index: 2, flags, next: 3, backlog: 4, payload: &payload };
+            incoming.keeps(&frame)
+        };
+        assert!(keeps(0) && !keeps(wire::FLAG_EVENT) && !keeps(wire::FLAG_MORE));
+    }
+}
