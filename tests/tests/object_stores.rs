@@ -17,6 +17,7 @@ use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use platform::Platform;
 use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use storage::objects::{self, StoreError};
 use storage::testing::contract;
@@ -178,6 +179,83 @@ async fn an_output_file_appears_when_it_is_published_and_once() {
     }
     assert!(raw.get(&path).await.unwrap().bytes().await.unwrap().ends_with(b"xthe end"));
     raw.delete(&path).await.unwrap();
-    // S3 says that there is no such upload, this server that it is somebody else's.
-    assert_ne!(folder.publish(pending).await, Ok(Published::Done));
+    assert_eq!(folder.publish(pending).await, Ok(Published::Missing));
+}
+
+/// The name of a part of an owner, of another attempt for each number.
+fn part(owner: &str, attempt: u32) -> String {
+    format!("part-00000-00000-{}-{attempt:016x}", storage::output::tag(owner))
+}
+
+#[tokio::test]
+async fn uploads_that_earlier_attempts_left_are_aborted_and_those_of_others_stay() {
+    let server = S3Server::start();
+    let settings = server.settings(SECRET_KEY);
+    // A name that the client has to encode in the signed URL, and the server in its list.
+    let uri = format!("s3://{BUCKET}/a b&c");
+    let open = |uri: &str| storage::output::open(uri, &settings).unwrap();
+    let folder = open(&uri);
+    assert_eq!(folder.unpublished("job-op").await, Ok(Vec::new()));
+    let mut own = BTreeSet::new();
+    for attempt in 0..5 {
+        // Some are in progress, some are pending.
+        let file = folder.create(&part("job-op", attempt), "job-op").await.unwrap();
+        let file = file.write("x".into()).await.unwrap();
+        if attempt % 2 == 0 {
+            file.finish().await.unwrap();
+        }
+        own.insert(part("job-op", attempt));
+    }
+    // Those of another job, in a folder below, in another folder, and in one whose name goes on.
+    folder.create(&part("job2-op", 0), "job2-op").await.unwrap();
+    for other in [format!("{uri}/deeper"), format!("s3://{BUCKET}/out"), format!("{uri}d")] {
+        open(&other).create(&part("job-op", 9), "job-op").await.unwrap();
+    }
+    assert_eq!(server.open_uploads().len(), 9);
+    let listed = folder.unpublished("job-op").await.unwrap();
+    assert_eq!(listed.iter().map(|file| file.name.clone()).collect::<BTreeSet<_>>(), own);
+    for file in listed {
+        folder.discard(file.clone()).await.unwrap();
+        folder.discard(file).await.expect("it is gone already");
+    }
+    let left = server.open_uploads();
+    assert!(left.len() == 4 && left.contains(&format!("a b&c/{}", part("job2-op", 0))), "{left:?}");
+    assert_eq!(folder.unpublished("job-op").await, Ok(Vec::new()));
+    let refused = storage::output::open(&uri, &server.settings("wrong")).unwrap();
+    let refused = refused.unpublished("job-op").await.unwrap_err();
+    assert!(matches!(refused, StoreError::Permission { .. }), "{refused:?}");
+    assert!(!refused.to_string().contains("Signature="), "{refused}");
+}
+
+#[tokio::test]
+async fn an_upload_that_a_savepoint_holds_is_not_aborted() {
+    use storage::output::Published;
+    let server = S3Server::start();
+    let settings = server.settings(SECRET_KEY);
+    let open = || storage::output::open(&format!("s3://{BUCKET}/out"), &settings).unwrap();
+    let (writer, committer) = (open(), open());
+    let mut pending = Vec::new();
+    for attempt in 0..2 {
+        let file = writer.create(&part("job-op", attempt), "job-op").await.unwrap();
+        pending.push(file.write("x".into()).await.unwrap().finish().await.unwrap());
+        committer.keep(pending.last().unwrap().hidden.clone()).await.unwrap();
+    }
+    // The job fails, and a later attempt deletes what it finds.
+    let later = open();
+    for file in later.unpublished("job-op").await.unwrap() {
+        later.discard(file).await.unwrap();
+    }
+    assert_eq!(server.open_uploads().len(), 2);
+    let marks = || {
+        let entries = std::fs::read_dir(server.folder.path().join(BUCKET).join("out")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".upload-") && name.ends_with(".kept")).count()
+    };
+    assert_eq!(marks(), 2);
+    // The attempt that has kept it takes its mark away; another one does not know of it.
+    for (folder, left) in [(&committer, 1), (&later, 1)] {
+        assert_eq!(folder.publish(pending.pop().unwrap()).await, Ok(Published::Done));
+        assert_eq!(marks(), left);
+    }
+    assert_eq!(server.open_uploads(), [""; 0]);
 }
