@@ -8,13 +8,17 @@ mod common;
 #[path = "common/s3.rs"]
 mod s3;
 
-use common::{Cluster, Numbers, SOON, eventually, ha, output_lines};
+use common::visits::{committed, write_visits};
+use common::{Cluster, Numbers, SOON, bin, eventually, ha, output_lines, request};
 use futures::TryStreamExt;
 use futures::future::join_all;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use platform::Platform;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -258,4 +262,60 @@ async fn an_upload_that_a_savepoint_holds_is_not_aborted() {
         assert_eq!(marks(), left);
     }
     assert_eq!(server.open_uploads(), [""; 0]);
+}
+
+/// Checkpoints and output are in a bucket, and a TaskManager is killed. Uploads that attempts before the kill have left are played by two
+/// that the test begins: one of the job's own sink, and one of another job.
+#[test]
+fn a_job_in_a_bucket_is_restored_after_a_kill_commits_once_and_leaves_no_upload() {
+    let server = S3Server::start();
+    let input = tempfile::tempdir().unwrap();
+    let expected = write_visits(input.path(), &mut ChaCha8Rng::seed_from_u64(6));
+    let (checkpoints, out) = (format!("s3://{BUCKET}/checkpoints"), format!("s3://{BUCKET}/out"));
+    let options = [
+        ("execution.checkpointing.interval", "100ms"),
+        ("execution.checkpointing.dir", checkpoints.as_str()),
+        // Everything but the smallest state goes through objects.
+        ("execution.checkpointing.data-inline-threshold", "64"),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000"),
+        ("restart-strategy.fixed-delay.delay", "50ms"),
+    ];
+    let options = [&options[..], &server.options(SECRET_KEY)].concat();
+    let mut cluster = Cluster::start(&options, 2);
+    let work = if cfg!(debug_assertions) { "20000" } else { "400000" };
+    let args =
+        ["--input", input.path().to_str().unwrap(), "--output", out.as_str(), "--work", work];
+    let job = cluster.submit(&bin("visits"), &request(&args, 2));
+    let checkpoints = |cluster: &Cluster, is_enough: &dyn Fn(u64, u64) -> bool| {
+        let client = cluster.client();
+        eventually(2 * SOON, "checkpoints", || {
+            let counts = cluster.block_on(client.checkpoints(&job)).ok()?.counts;
+            is_enough(counts.completed, counts.restored).then_some(())
+        });
+    };
+    checkpoints(&cluster, &|completed, _| completed >= 2);
+    let stored = server.folder.path().join(BUCKET).join("checkpoints").join(&job);
+    assert!(stored.is_dir(), "the checkpoints are in the bucket");
+
+    let raw = client(&server.endpoint, SECRET_KEY);
+    let owner = format!("{job}-{}", operator_of_uid("files"));
+    let (own, other) = (part(&owner, 1), part("another-job", 1));
+    for name in [&own, &other] {
+        let path = Path::from(format!("out/{name}"));
+        cluster.block_on(raw.create_multipart(&path)).unwrap();
+    }
+    let place = cluster.place_of_taskmanager(&job);
+    cluster.replace_taskmanager(place);
+    checkpoints(&cluster, &|_, restored| restored >= 1);
+    cluster.await_state(&job, "FINISHED", 2 * SOON);
+    assert_eq!(committed(&server.folder.path().join(BUCKET).join("out")), expected);
+    assert_eq!(server.open_uploads(), [format!("out/{other}")]);
+}
+
+/// Returns the id that an operator has by its uid.
+fn operator_of_uid(uid: &str) -> model::OperatorId {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(format!("uid\0{uid}"));
+    model::OperatorId(u128::from_be_bytes(digest[..16].try_into().unwrap()))
 }
