@@ -458,6 +458,51 @@ async fn a_coordinator_that_is_slow_to_start_holds_up_no_other_one() {
     assert_eq!((first, second), (Ok(()), Ok(())));
 }
 
+/// One enumerator is in a call that does not return; the other one takes its snapshot, answers and assigns its splits meanwhile.
+#[tokio::test]
+async fn a_coordinator_that_is_slow_in_a_call_holds_up_no_other_ones_requests_and_snapshots() {
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let gateway = &coordinators.gateway;
+    let gate = programs::CALLS.lock().await;
+    let graph = cluster.build(&coordinators, 2, &["slow-enumerator", &text]).await;
+    let node = |name: &str| graph.nodes.iter().find(|node| node.name == name).unwrap();
+    let (slow, quick) = (node("slow").id, node("quick").operator_id);
+    let snapshot = gateway.ask_within(SnapshotCoordinators { checkpoint: 1 }, PATIENCE);
+    let meanwhile = async {
+        while programs::SNAPSHOTS.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let request = HandleCoordinationRequest { operator: quick, request: Vec::new() };
+        let answer = gateway.ask(request).await;
+        assert!(matches!(
+            answer,
+            Err(CallError::Refused(gateways::job_master::CoordinationError::Failed(_))) | Ok(_)
+        ));
+        // Splits that are assigned behind a snapshot are held until its checkpoint has ended.
+        let ended = CoordinatorsCheckpointEnded { checkpoint: 1, complete: false };
+        gateway.ask(ended).await.unwrap();
+        let attempts = deploy(&graph, &[&worker], 0).await;
+        let others = |attempt: &&model::ExecutionAttemptId| {
+            !graph.vertex(attempt.vertex).unwrap().nodes.contains(&slow)
+        };
+        let others: Vec<_> = attempts.iter().filter(others).copied().collect();
+        assert!(!others.is_empty() && others.len() < attempts.len(), "{others:?}");
+        cluster
+            .until("the tasks of the other source", |newest| {
+                others.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Finished))
+            })
+            .await;
+        drop(gate);
+        attempts.len()
+    };
+    let (snapshot, tasks) =
+        futures::future::join(snapshot, soon("the other coordinator", meanwhile)).await;
+    let snapshot = snapshot.unwrap().into_iter().map(|(operator, _)| operator);
+    assert_eq!(snapshot.collect::<BTreeSet<_>>(), cluster.start_coordinators(&graph).operators);
+    cluster.all(S::Finished, tasks).await;
+}
+
 #[tokio::test]
 async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
     let (mut cluster, coordinators) = coordinators_host().await;
