@@ -310,6 +310,42 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
     cluster.all(S::Canceled, 1).await;
 }
 
+/// A path may mean another directory on the machine of a TaskManager: its checkpoints would be lost to everybody else.
+#[tokio::test]
+async fn tasks_whose_checkpoint_directory_is_not_the_jobmanagers_are_refused_with_both_named() {
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
+    let graph = cluster.build(&coordinators, 2, &["shuffle", "10"]).await;
+    let directory = cluster.tmp.path().join("checkpoints").display().to_string();
+    let attempts = deploy_with(&graph, &[&worker], 0, Some(&directory)).await;
+    cluster.all(S::Failed, attempts.len()).await;
+    let here = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let theirs = format!("the JobManager's directory {directory} is another one");
+    let ours = format!("than {directory} on '{here}'");
+    for cause in cluster.seen.iter().filter_map(|update| update.cause.as_ref()) {
+        assert_eq!(cause.kind, model::FailureCause::CHECKPOINT_DIRECTORY_UNUSABLE);
+        for part in ["execution.checkpointing.dir", &theirs, &ours, "that all machines share"] {
+            assert!(cause.message.contains(part), "no '{part}' in: {}", cause.message);
+        }
+    }
+    // No task of the job has begun.
+    let begun = |update: &&model::job::TaskStateUpdate| {
+        matches!(update.state, S::Initializing | S::Running)
+    };
+    assert_eq!(cluster.seen.iter().find(begun), None);
+    // The JobMaster's mark tells that the directory is the same one.
+    let s3 = storage::objects::S3Settings::default();
+    let objects = storage::objects::open(&directory, &cluster.platform, &s3).unwrap();
+    storage::checkpoints::CheckpointDirectory::new(objects).mark_shared(JOB).await.unwrap();
+    let start = cluster.start_coordinators(&graph);
+    coordinators.gateway.ask(start).await.unwrap();
+    let second = deploy_with(&graph, &[&worker], 1, Some(&directory)).await;
+    cluster
+        .until("the tasks with a shared directory", |newest| {
+            second.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Finished))
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn reports_are_repeated_until_the_parent_has_them() {
     let (mut cluster, coordinators, worker) = hosts(&[]).await;
@@ -412,6 +448,51 @@ async fn a_coordinator_that_is_slow_to_start_holds_up_no_other_one() {
     };
     let ((first, second), ()) = futures::future::join(slow, others).await;
     assert_eq!((first, second), (Ok(()), Ok(())));
+}
+
+/// One enumerator is in a call that does not return; the other one takes its snapshot, answers and assigns its splits meanwhile.
+#[tokio::test]
+async fn a_coordinator_that_is_slow_in_a_call_holds_up_no_other_ones_requests_and_snapshots() {
+    let (mut cluster, coordinators, worker) = hosts(&[]).await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let gateway = &coordinators.gateway;
+    let gate = programs::CALLS.lock().await;
+    let graph = cluster.build(&coordinators, 2, &["slow-enumerator", &text]).await;
+    let node = |name: &str| graph.nodes.iter().find(|node| node.name == name).unwrap();
+    let (slow, quick) = (node("slow").id, node("quick").operator_id);
+    let snapshot = gateway.ask_within(SnapshotCoordinators { checkpoint: 1 }, PATIENCE);
+    let meanwhile = async {
+        while programs::SNAPSHOTS.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let request = HandleCoordinationRequest { operator: quick, request: Vec::new() };
+        let answer = gateway.ask(request).await;
+        assert!(matches!(
+            answer,
+            Err(CallError::Refused(gateways::job_master::CoordinationError::Failed(_))) | Ok(_)
+        ));
+        // Splits that are assigned behind a snapshot are held until its checkpoint has ended.
+        let ended = CoordinatorsCheckpointEnded { checkpoint: 1, complete: false };
+        gateway.ask(ended).await.unwrap();
+        let attempts = deploy(&graph, &[&worker], 0).await;
+        let others = |attempt: &&model::ExecutionAttemptId| {
+            !graph.vertex(attempt.vertex).unwrap().nodes.contains(&slow)
+        };
+        let others: Vec<_> = attempts.iter().filter(others).copied().collect();
+        assert!(!others.is_empty() && others.len() < attempts.len(), "{others:?}");
+        cluster
+            .until("the tasks of the other source", |newest| {
+                others.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Finished))
+            })
+            .await;
+        drop(gate);
+        attempts.len()
+    };
+    let (snapshot, tasks) =
+        futures::future::join(snapshot, soon("the other coordinator", meanwhile)).await;
+    let snapshot = snapshot.unwrap().into_iter().map(|(operator, _)| operator);
+    assert_eq!(snapshot.collect::<BTreeSet<_>>(), cluster.start_coordinators(&graph).operators);
+    cluster.all(S::Finished, tasks).await;
 }
 
 #[tokio::test]

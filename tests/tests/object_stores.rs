@@ -8,15 +8,20 @@ mod common;
 #[path = "common/s3.rs"]
 mod s3;
 
-use common::{Cluster, Numbers, SOON, eventually, ha, output_lines};
+use common::visits::{committed, write_visits};
+use common::{Cluster, Numbers, SOON, bin, eventually, ha, output_lines, request};
 use futures::TryStreamExt;
 use futures::future::join_all;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 use platform::Platform;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use storage::objects::{self, StoreError};
 use storage::testing::contract;
@@ -178,6 +183,139 @@ async fn an_output_file_appears_when_it_is_published_and_once() {
     }
     assert!(raw.get(&path).await.unwrap().bytes().await.unwrap().ends_with(b"xthe end"));
     raw.delete(&path).await.unwrap();
-    // S3 says that there is no such upload, this server that it is somebody else's.
-    assert_ne!(folder.publish(pending).await, Ok(Published::Done));
+    assert_eq!(folder.publish(pending).await, Ok(Published::Missing));
+}
+
+/// The name of a part of an owner, of another attempt for each number.
+fn part(owner: &str, attempt: u32) -> String {
+    format!("part-00000-00000-{}-{attempt:016x}", storage::output::tag(owner))
+}
+
+#[tokio::test]
+async fn uploads_that_earlier_attempts_left_are_aborted_and_those_of_others_stay() {
+    let server = S3Server::start();
+    let settings = server.settings(SECRET_KEY);
+    // A name that the client has to encode in the signed URL, and the server in its list.
+    let uri = format!("s3://{BUCKET}/a b&c");
+    let open = |uri: &str| storage::output::open(uri, &settings).unwrap();
+    let folder = open(&uri);
+    assert_eq!(folder.unpublished("job-op").await, Ok(Vec::new()));
+    let mut own = BTreeSet::new();
+    for attempt in 0..5 {
+        // Some are in progress, some are pending.
+        let file = folder.create(&part("job-op", attempt), "job-op").await.unwrap();
+        let file = file.write("x".into()).await.unwrap();
+        if attempt % 2 == 0 {
+            file.finish().await.unwrap();
+        }
+        own.insert(part("job-op", attempt));
+    }
+    // Those of another job, in a folder below, in another folder, and in one whose name goes on.
+    folder.create(&part("job2-op", 0), "job2-op").await.unwrap();
+    for other in [format!("{uri}/deeper"), format!("s3://{BUCKET}/out"), format!("{uri}d")] {
+        open(&other).create(&part("job-op", 9), "job-op").await.unwrap();
+    }
+    assert_eq!(server.open_uploads().len(), 9);
+    let listed = folder.unpublished("job-op").await.unwrap();
+    assert_eq!(listed.iter().map(|file| file.name.clone()).collect::<BTreeSet<_>>(), own);
+    for file in listed {
+        folder.discard(file.clone()).await.unwrap();
+        folder.discard(file).await.expect("it is gone already");
+    }
+    let left = server.open_uploads();
+    assert!(left.len() == 4 && left.contains(&format!("a b&c/{}", part("job2-op", 0))), "{left:?}");
+    assert_eq!(folder.unpublished("job-op").await, Ok(Vec::new()));
+    let refused = storage::output::open(&uri, &server.settings("wrong")).unwrap();
+    let refused = refused.unpublished("job-op").await.unwrap_err();
+    assert!(matches!(refused, StoreError::Permission { .. }), "{refused:?}");
+    assert!(!refused.to_string().contains("Signature="), "{refused}");
+}
+
+#[tokio::test]
+async fn an_upload_that_a_savepoint_holds_is_not_aborted() {
+    use storage::output::Published;
+    let server = S3Server::start();
+    let settings = server.settings(SECRET_KEY);
+    let open = || storage::output::open(&format!("s3://{BUCKET}/out"), &settings).unwrap();
+    let (writer, committer) = (open(), open());
+    let mut pending = Vec::new();
+    for attempt in 0..2 {
+        let file = writer.create(&part("job-op", attempt), "job-op").await.unwrap();
+        pending.push(file.write("x".into()).await.unwrap().finish().await.unwrap());
+        committer.keep(pending.last().unwrap().hidden.clone()).await.unwrap();
+    }
+    // The job fails, and a later attempt deletes what it finds.
+    let later = open();
+    for file in later.unpublished("job-op").await.unwrap() {
+        later.discard(file).await.unwrap();
+    }
+    assert_eq!(server.open_uploads().len(), 2);
+    let marks = || {
+        let entries = std::fs::read_dir(server.folder.path().join(BUCKET).join("out")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".upload-") && name.ends_with(".kept")).count()
+    };
+    assert_eq!(marks(), 2);
+    // The attempt that has kept it takes its mark away; another one does not know of it.
+    for (folder, left) in [(&committer, 1), (&later, 1)] {
+        assert_eq!(folder.publish(pending.pop().unwrap()).await, Ok(Published::Done));
+        assert_eq!(marks(), left);
+    }
+    assert_eq!(server.open_uploads(), [""; 0]);
+}
+
+/// Checkpoints and output are in a bucket, and a TaskManager is killed. Uploads that attempts before the kill have left are played by two
+/// that the test begins: one of the job's own sink, and one of another job.
+#[test]
+fn a_job_in_a_bucket_is_restored_after_a_kill_commits_once_and_leaves_no_upload() {
+    let server = S3Server::start();
+    let input = tempfile::tempdir().unwrap();
+    let expected = write_visits(input.path(), &mut ChaCha8Rng::seed_from_u64(6));
+    let (checkpoints, out) = (format!("s3://{BUCKET}/checkpoints"), format!("s3://{BUCKET}/out"));
+    let options = [
+        ("execution.checkpointing.interval", "100ms"),
+        ("execution.checkpointing.dir", checkpoints.as_str()),
+        // Everything but the smallest state goes through objects.
+        ("execution.checkpointing.data-inline-threshold", "64"),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000"),
+        ("restart-strategy.fixed-delay.delay", "50ms"),
+    ];
+    let options = [&options[..], &server.options(SECRET_KEY)].concat();
+    let mut cluster = Cluster::start(&options, 2);
+    let work = if cfg!(debug_assertions) { "20000" } else { "400000" };
+    let args =
+        ["--input", input.path().to_str().unwrap(), "--output", out.as_str(), "--work", work];
+    let job = cluster.submit(&bin("visits"), &request(&args, 2));
+    let checkpoints = |cluster: &Cluster, is_enough: &dyn Fn(u64, u64) -> bool| {
+        let client = cluster.client();
+        eventually(2 * SOON, "checkpoints", || {
+            let counts = cluster.block_on(client.checkpoints(&job)).ok()?.counts;
+            is_enough(counts.completed, counts.restored).then_some(())
+        });
+    };
+    checkpoints(&cluster, &|completed, _| completed >= 2);
+    let stored = server.folder.path().join(BUCKET).join("checkpoints").join(&job);
+    assert!(stored.is_dir(), "the checkpoints are in the bucket");
+
+    let raw = client(&server.endpoint, SECRET_KEY);
+    let owner = format!("{job}-{}", operator_of_uid("files"));
+    let (own, other) = (part(&owner, 1), part("another-job", 1));
+    for name in [&own, &other] {
+        let path = Path::from(format!("out/{name}"));
+        cluster.block_on(raw.create_multipart(&path)).unwrap();
+    }
+    let place = cluster.place_of_taskmanager(&job);
+    cluster.replace_taskmanager(place);
+    checkpoints(&cluster, &|_, restored| restored >= 1);
+    cluster.await_state(&job, "FINISHED", 2 * SOON);
+    assert_eq!(committed(&server.folder.path().join(BUCKET).join("out")), expected);
+    assert_eq!(server.open_uploads(), [format!("out/{other}")]);
+}
+
+/// Returns the id that an operator has by its uid.
+fn operator_of_uid(uid: &str) -> model::OperatorId {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(format!("uid\0{uid}"));
+    model::OperatorId(u128::from_be_bytes(digest[..16].try_into().unwrap()))
 }

@@ -48,7 +48,12 @@ impl World {
 
     /// Runs `visits` until it is stopped; returns the job's id.
     fn submit(&self) -> String {
-        let (input, out) = (self.below("in"), self.below("out"));
+        self.submit_to("out")
+    }
+
+    /// Runs `visits` as [`World::submit`] does, with its output in the folder of this name.
+    fn submit_to(&self, out: &str) -> String {
+        let (input, out) = (self.below("in"), self.below(out));
         let args = ["--input", input.to_str().unwrap(), "--output", out.to_str().unwrap()];
         let job = self.cluster.submit(&bin("visits"), &request(&[&args[..], &work()].concat(), 2));
         self.await_checkpoints(&job, 2);
@@ -68,9 +73,19 @@ impl World {
 
     /// Stops a job; returns the path of its savepoint.
     fn stop(&self, job: &str) -> String {
-        let stopped = self.cluster.flott(&["stop", "--output", "json"], &[job]);
-        let answer: serde_json::Value = serde_json::from_str(&text(stopped)).unwrap();
-        answer["savepoint"].as_str().unwrap().to_owned()
+        self.savepoint_by(&["stop"], job)
+    }
+
+    /// Runs `flott` with this command for a job; returns the path of the savepoint that the command has printed, which is in the configured
+    /// folder.
+    fn savepoint_by(&self, command: &[&str], job: &str) -> String {
+        let printed = self.cluster.flott(&[command, &["--output", "json"]].concat(), &[job]);
+        let answer: serde_json::Value = serde_json::from_str(&text(printed)).unwrap();
+        assert_eq!(answer["jobid"], job);
+        let savepoint = answer["savepoint"].as_str().unwrap();
+        assert!(Path::new(savepoint).starts_with(self.below("savepoints")), "{savepoint}");
+        assert!(Path::new(savepoint).join("_metadata").is_file(), "{savepoint}");
+        savepoint.to_owned()
     }
 
     fn await_checkpoints(&self, job: &str, count: u64) {
@@ -95,7 +110,12 @@ fn text(output: Output) -> String {
 #[test]
 fn a_job_is_rescaled_up_and_down_by_savepoints_and_commits_the_same() {
     let world = World::start();
-    let two = world.stop(&world.submit());
+    let job = world.submit();
+    // The job goes on after its savepoint, and commits what comes behind it.
+    let kept = world.savepoint_by(&["savepoint"], &job);
+    world.cluster.await_state(&job, "RUNNING", WITHIN);
+    let two = world.stop(&job);
+    assert_ne!(kept, two);
     let job = world.restart(&two, "5", &[]);
     world.await_checkpoints(&job, 1);
     let five = world.stop(&job);
@@ -104,7 +124,10 @@ fn a_job_is_rescaled_up_and_down_by_savepoints_and_commits_the_same() {
     world.cluster.await_state(&job, "FINISHED", WITHIN);
     assert!(before < world.expected.len(), "nothing was left to do for the last job");
     assert_eq!(committed(&world.below("out")), world.expected);
-    assert!(Path::new(&two).join("_metadata").is_file(), "a savepoint is its user's");
+    for savepoint in [&kept, &two] {
+        let metadata = Path::new(savepoint).join("_metadata");
+        assert!(metadata.is_file(), "a savepoint is its user's");
+    }
 }
 
 #[test]
@@ -157,4 +180,19 @@ fn a_program_that_does_not_fit_a_savepoint_is_refused_with_its_operators() {
     // The state that has no place is dropped where that is asked for: the job counts from where the lines were read to.
     let (code, words) = run("line_lengths", &[&savepoint, "-n", "--job", "lengths"], &args);
     assert_eq!(code, Some(0), "{words}");
+    check_drain(&world);
+}
+
+/// Stops a job with `--drain` while it has open windows. They fire and are committed with what they have counted so far; a job that was
+/// stopped without it has committed whole windows only.
+fn check_drain(world: &World) {
+    let partial = |out: &str| {
+        let lines = committed(&world.below(out));
+        lines.into_iter().filter(|line| !world.expected.contains(line)).count()
+    };
+    assert_eq!(partial("out"), 0, "of the job that was stopped without --drain");
+    let job = world.submit_to("drained");
+    world.savepoint_by(&["stop", "--drain"], &job);
+    world.cluster.await_state(&job, "FINISHED", WITHIN);
+    assert!(partial("drained") > 0, "{:?}", committed(&world.below("drained")));
 }

@@ -94,6 +94,34 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     assert_eq!(c.next_deadline(true, false), Some(at(2000)));
 }
 
+/// `execution.checkpointing.min-pause`: a checkpoint that takes long is not followed by the next one at once.
+#[test]
+fn the_next_checkpoint_waits_for_the_pause_after_a_complete_one_and_not_after_a_failed_one() {
+    let mut c = Checkpoints::new(CheckpointConfig { min_pause: 3 * SECOND, ..config() }, at(0));
+    let begins_at = |c: &Checkpoints, due: u64| {
+        assert_eq!(c.next_deadline(true, false), Some(at(due)));
+        assert!(!c.may_begin(at(due - 1), false) && c.may_begin(at(due), false), "{due}");
+    };
+    begins_at(&c, 1000);
+    complete(&mut c, at(1500), "a");
+    begins_at(&c, 4500);
+    assert!(c.may_begin(at(1501), true), "a final checkpoint does not wait");
+    // A savepoint does not wait, but periodic checkpoints pause after it.
+    assert!(c.is_idle());
+    c.begin(at(4000), 5, CheckpointKind::Savepoint, scope(1));
+    c.acknowledge(at(4000), 2, TaskIndex(0), part("b"));
+    c.savepoint_stored(at(4200), 2, Ok("/savepoints/2".into()));
+    begins_at(&c, 7200);
+    // A failed checkpoint: the next one is due an interval after its beginning.
+    c.begin(at(7200), 5, CHECKPOINT, scope(1));
+    c.decline(at(7900), 3, "the disk is full".into());
+    begins_at(&c, 8200);
+    // A pause that is shorter than what is left of the interval delays nothing.
+    let mut c = Checkpoints::new(CheckpointConfig { min_pause: at(100), ..config() }, at(0));
+    complete(&mut c, at(1000), "a");
+    begins_at(&c, 2000);
+}
+
 #[test]
 fn a_time_out_names_the_coordinators_or_counts_the_subtasks_that_are_missing() {
     let config = CheckpointConfig { timeout: SECOND, ..config() };

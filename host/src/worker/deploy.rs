@@ -155,7 +155,9 @@ impl Deployer {
         let Surroundings { platform, runtime, parent, uploads, .. } = &self.around;
         let snapshots =
             Snapshots::open(job_id, checkpoint_dir, options, platform, (runtime, uploads))
-                .map_err(|why| FailureCause::recoverable("CheckpointDirectoryUnusable", why))?;
+                .map_err(|why| {
+                    FailureCause::recoverable(FailureCause::CHECKPOINT_DIRECTORY_UNUSABLE, why)
+                })?;
         let (parent, runtime) = (parent.clone(), runtime.clone());
         Ok(Arc::new(ParentEvents { parent, job_id, snapshots, runtime }))
     }

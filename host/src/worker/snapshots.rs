@@ -89,9 +89,17 @@ impl Snapshots {
                 let bases = Bases::default();
                 Ok(Self { job_id, reader, directory, inline_max, uploads, bases })
             }
-            Ok(false) => Err(wrong(format!(
-                "the JobManager's directory {uri} is another one than this machine's: name a directory that all machines share"
-            ))),
+            Ok(false) => {
+                let host = nix::unistd::gethostname();
+                let host = host.map_or_else(
+                    |_| "unknown host".to_owned(),
+                    |host| host.to_string_lossy().into_owned(),
+                );
+                Err(wrong(format!(
+                    "the JobManager's directory {uri} is another one than {uri} on '{host}', where a TaskManager is to run tasks of the \
+                     job: name a directory that all machines share"
+                )))
+            }
             Err(error) => Err(wrong(error.to_string())),
         }
     }

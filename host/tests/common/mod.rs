@@ -353,6 +353,16 @@ pub async fn deploy(
     hosts: &[&Host],
     attempt: u32,
 ) -> Vec<ExecutionAttemptId> {
+    deploy_with(graph, hosts, attempt, None).await
+}
+
+/// The deployment of [`deploy`], of a job with this checkpoint directory.
+pub async fn deploy_with(
+    graph: &Arc<JobGraph>,
+    hosts: &[&Host],
+    attempt: u32,
+    checkpoint_dir: Option<&str>,
+) -> Vec<ExecutionAttemptId> {
     let mut attempts = Vec::new();
     let extended = [("gpu".to_owned(), 4)].into();
     let two_gpus = WorkerResourceSpec { slots: 2, extended, ..Default::default() };
@@ -393,7 +403,7 @@ pub async fn deploy(
             graph: Some(Arc::clone(graph)),
             producers: producers.clone(),
             tasks,
-            checkpoint_dir: None,
+            checkpoint_dir: checkpoint_dir.map(str::to_owned),
             ends_with_checkpoint: false,
         };
         let devices = deployment

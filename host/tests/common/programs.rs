@@ -68,6 +68,78 @@ impl Source for Held {
     }
 }
 
+/// Held while the enumerators of [`Called`] sources that are slow must not return from calls.
+pub static CALLS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Number of snapshots that enumerators of [`Called`] sources that are not slow have taken.
+pub static SNAPSHOTS: AtomicU64 = AtomicU64::new(0);
+
+/// A source of text. If it is slow, requests for splits and snapshots of its enumerator wait until [`CALLS`] is open.
+struct Called {
+    files: FileSource<String>,
+    is_slow: bool,
+}
+
+struct CalledEnumerator {
+    files: <Files as Source>::Enumerator,
+    is_slow: bool,
+}
+
+impl CalledEnumerator {
+    fn wait(&self) {
+        if self.is_slow {
+            drop(CALLS.blocking_lock());
+        }
+    }
+}
+
+impl SplitEnumerator for CalledEnumerator {
+    type Split = <Files as Source>::Split;
+    type Checkpoint = <<Files as Source>::Enumerator as SplitEnumerator>::Checkpoint;
+
+    fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError> {
+        self.wait();
+        self.files.handle_split_request(subtask)
+    }
+
+    fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError> {
+        self.files.add_splits_back(splits, subtask)
+    }
+
+    fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError> {
+        self.wait();
+        let state = self.files.snapshot_state(checkpoint);
+        if !self.is_slow {
+            SNAPSHOTS.fetch_add(1, Ordering::SeqCst);
+        }
+        state
+    }
+}
+
+impl Source for Called {
+    type Record = String;
+    type Split = <Files as Source>::Split;
+    type Enumerator = CalledEnumerator;
+    type Reader = <Files as Source>::Reader;
+
+    fn boundedness(&self) -> Boundedness {
+        self.files.boundedness()
+    }
+
+    fn create_enumerator(
+        &self,
+        context: SplitEnumeratorContext<Self::Split>,
+        restored: Option<<CalledEnumerator as SplitEnumerator>::Checkpoint>,
+    ) -> Result<CalledEnumerator, BoxError> {
+        let files = self.files.create_enumerator(context, restored)?;
+        Ok(CalledEnumerator { files, is_slow: self.is_slow })
+    }
+
+    fn create_reader(&self, context: &OperatorContext) -> Result<Self::Reader, BoxError> {
+        self.files.create_reader(context)
+    }
+}
+
 fn build(env: &Environment, args: &Args) -> Result<(), String> {
     BUILDS.fetch_add(1, Ordering::SeqCst);
     let what = args.get(0).unwrap_or("");
@@ -90,6 +162,12 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
             let held = Held(FileSource::text(text));
             env.from_source(held, WatermarkStrategy::no_watermarks(), "held").discard();
             env.read_text_file(text).collect();
+        }
+        "slow-enumerator" => {
+            for (name, is_slow) in [("slow", true), ("quick", false)] {
+                let called = Called { files: FileSource::text(args.get(1).unwrap_or("")), is_slow };
+                env.from_source(called, WatermarkStrategy::no_watermarks(), name).discard();
+            }
         }
         "forever" => {
             env.sequence(0..).key_by_value(|n: &u64| *n).count().discard();

@@ -5,6 +5,7 @@
 //! [`Create::Unclear`]). This module must never log or show a key.
 
 mod listing;
+mod uploads;
 
 use super::remote::{Backend, Create, folder_of};
 use super::{S3Settings, StoreError};
@@ -39,6 +40,8 @@ const PAUSES: BackoffConfig = BackoffConfig {
 #[derive(Debug)]
 pub(crate) struct S3 {
     client: AmazonS3,
+    /// The options of the client, for requests that it does not make itself.
+    options: ClientOptions,
     bucket: String,
     /// The prefix of all names: empty, or ends with a slash.
     folder: String,
@@ -73,7 +76,7 @@ impl S3 {
             RetryConfig { backoff: PAUSES, max_retries: RETRIES, retry_timeout: RETRY_LIMIT };
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
-            .with_client_options(options)
+            .with_client_options(options.clone())
             .with_retry(retry);
         if let Some(endpoint) = &settings.endpoint {
             let (endpoint, of_bucket) = endpoint_of(endpoint, bucket, settings.path_style_access);
@@ -94,7 +97,7 @@ impl S3 {
         })?;
         let folder = Path::from(folder).to_string();
         let folder = if folder.is_empty() { folder } else { folder + "/" };
-        Ok(Self { client, bucket: bucket.to_owned(), folder })
+        Ok(Self { client, options, bucket: bucket.to_owned(), folder })
     }
 
     pub(crate) fn path(&self, name: &str) -> Path {
@@ -220,11 +223,13 @@ pub(crate) fn is_behind_end(error: &Error) -> bool {
     has_status(error, "416") || cause(error).starts_with("InvalidRange")
 }
 
+/// The beginning of the client's text for an answer with an HTTP status other than 2xx, before the status.
+const BAD_STATUS: &str = "Server returned non-2xx status code: ";
+
 /// Returns true if the server has answered with this HTTP status, which the client gives in a text only.
 fn has_status(error: &Error, status: &str) -> bool {
     let text = innermost(error);
-    text.strip_prefix("Server returned non-2xx status code: ")
-        .is_some_and(|t| t.starts_with(status))
+    text.strip_prefix(BAD_STATUS).is_some_and(|t| t.starts_with(status))
 }
 
 /// Returns true if no access key is configured, and none could be had from the service that gives machines in Amazon's cloud theirs.

@@ -32,7 +32,7 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Creates a hidden file, in progress, that gets `name` when it is published, and the folder where it is absent. `owner` is a part of
     /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`, which is
     /// not checked; `name` must be new in the folder, because a hidden file of the same name and owner may be replaced. In S3 this begins
-    /// an upload instead.
+    /// an upload instead, which has no hidden name: its owner is known if `name` contains [`tag`]`(owner)` between two hyphens.
     fn create(&self, name: &str, owner: &str) -> StoreFuture<Box<dyn OutputFile>>;
     /// Makes a pending file visible under its name in one step; called by the sink's committer. A repeated call for a file that is
     /// published returns [`Published::Done`] again; a file that is gone or was changed is no error but another [`Published`]. Another
@@ -41,16 +41,15 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
     /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
     /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
-    /// kept or published already, or is absent, and nothing in S3, where uploads are not listed.
-    fn keep(&self, _hidden: String) -> StoreFuture<()> {
-        Box::pin(async { Ok(()) })
-    }
+    /// kept or published already, or is absent. In S3 it creates an empty hidden object instead, which [`OutputFolder::discard`] looks for;
+    /// publishing the file by the same value deletes that object.
+    fn keep(&self, hidden: String) -> StoreFuture<()>;
     /// Lists the files of an owner (see [`OutputFolder::create`]) that are in progress or pending, without those that a savepoint holds,
     /// but with marks ([`OutputFolder::leave_mark`]); empty if the folder is absent. A new attempt of a writer discards by it what earlier
-    /// ones left. S3 cannot tell and returns none.
+    /// ones left. In S3 files that a savepoint holds are listed too, and an access key without the permission to list uploads is an error.
     fn unpublished(&self, owner: &str) -> StoreFuture<Vec<Unpublished>>;
     /// Deletes a file that is not published; an absent one is no error. A file that was published or kept ([`OutputFolder::keep`]) since it
-    /// was listed stays, because its name is another one. Does nothing in S3, where a lifecycle rule of the bucket removes uploads.
+    /// was listed stays. In S3 the upload is aborted, unless a savepoint holds it.
     fn discard(&self, file: Unpublished) -> StoreFuture<()>;
     /// Creates a mark, an empty hidden file, in a local folder, and the folder where it is absent: the process that publishes files looks
     /// for it by [`OutputFolder::take_mark`], to see that it uses the same folder. A writer calls this at the start of an attempt. Returns
@@ -75,8 +74,7 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
 }
 
 /// A file in progress, made by [`OutputFolder::create`]: it is being written and hidden until [`OutputFile::finish`] makes it pending. A
-/// local one is deleted when this value is dropped before; in HDFS it stays until it is discarded, in S3 until a lifecycle rule removes the
-/// upload.
+/// local one is deleted when this value is dropped before; in HDFS and S3 it stays until it is discarded.
 pub trait OutputFile: Send {
     /// Appends bytes and returns the file once they are written: exactly [`OutputFolder::piece_bytes`] of them, fewer in the last call
     /// only. They may be lost with the machine until the file is finished. After an error the file is dropped, and can't be finished any
@@ -166,6 +164,18 @@ pub fn open(uri: &str, s3: &S3Settings) -> Result<Arc<dyn OutputFolder>, StoreEr
 /// Returns the folder for output files at a path of a local or mounted file system. Nothing is touched or created.
 pub fn local(folder: impl Into<PathBuf>) -> Arc<dyn OutputFolder> {
     Arc::new(local::LocalFolder::new(folder.into()))
+}
+
+/// Returns the 16 hexadecimal digits that stand for an owner in the names of its files ([`OutputFolder::create`]). Files whose owners
+/// differ have the same ones with a probability of 2⁻⁶⁴.
+pub fn tag(owner: &str) -> String {
+    digits(owner, 8)
+}
+
+/// Returns the first bytes of a text's SHA-256, as two hexadecimal digits each.
+fn digits(text: &str, bytes: usize) -> String {
+    use sha2::{Digest as _, Sha256};
+    Sha256::digest(text.as_bytes()).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the hidden name of a file in progress, without its end.

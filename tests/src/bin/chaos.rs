@@ -6,19 +6,12 @@
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
-use std::{
-    collections::BTreeMap, io::IsTerminal as _, path::PathBuf, process::ExitCode,
-    sync::atomic::Ordering, thread,
-};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::atomic::Ordering, thread};
 use tests::chaos::{
     cluster::INTERRUPTED,
-    points::Point,
-    run::{Seen, Settings, run},
+    run::{Settings, run},
+    totals::Totals,
 };
-
-/// Number of runs from which on every point must be hit and every kind of fault must happen. A
-/// single run is a replay.
-const RUNS_THAT_SHOW: u64 = 2;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -56,50 +49,6 @@ impl Cli {
     }
 }
 
-/// The events of all runs.
-#[derive(Debug, Default)]
-struct Totals {
-    counts: BTreeMap<&'static str, usize>,
-    hits: BTreeMap<Point, usize>,
-}
-
-impl Totals {
-    fn add(&mut self, seen: &Seen) {
-        for (victim, n) in &seen.kills {
-            *self.counts.entry(victim.name()).or_default() += n;
-        }
-        for (disk, n) in &seen.disks {
-            *self.counts.entry(disk).or_default() += n;
-        }
-        for (point, n) in &seen.hits {
-            *self.hits.entry(*point).or_default() += n;
-        }
-    }
-
-    /// Prints hits and faults, and returns what should have happened and did not.
-    fn print(&self, disks: bool) -> Vec<&'static str> {
-        let mut absent = Vec::new();
-        println!("kills at points:");
-        for point in Point::ALL {
-            let n = self.hits.get(&point).copied().unwrap_or(0);
-            println!("  {:<18} {n}", point.name());
-            absent.extend((n == 0).then_some(point.name()));
-        }
-        println!("killed and disturbed:");
-        let faults = ["program hosts", "TaskManagers", "JobManagers", "slow", "full"];
-        for (place, fault) in faults.into_iter().enumerate() {
-            let n = self.counts.get(fault).copied().unwrap_or(0);
-            if place < 3 {
-                println!("  {fault:<18} {n}");
-            } else {
-                println!("  {:<18} {n}", format!("{fault} disks"));
-            }
-            absent.extend((n == 0 && (place < 3 || disks)).then_some(fault));
-        }
-        absent
-    }
-}
-
 fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
     end_with_signals()?;
@@ -114,8 +63,11 @@ fn main() -> Result<ExitCode> {
     if cli.no_disks {
         println!("slow and full disks were left out (--no-disks)");
     }
-    let absent = totals.print(!cli.no_disks);
-    if cli.runs >= RUNS_THAT_SHOW && !absent.is_empty() {
+    for line in totals.lines() {
+        println!("{line}");
+    }
+    let absent = totals.never_happened(cli.runs, !cli.no_disks);
+    if !absent.is_empty() {
         println!("never happened: {}", absent.join(", "));
         return Ok(ExitCode::FAILURE);
     }

@@ -25,7 +25,8 @@ pub enum Victim {
 }
 
 impl Victim {
-    const ALL: [Self; 3] = [Self::Host, Self::TaskManager, Self::JobManager];
+    /// All kinds of processes that are killed, every one of them in each campaign.
+    pub const ALL: [Self; 3] = [Self::Host, Self::TaskManager, Self::JobManager];
 
     /// Returns the victim's name for what is printed.
     pub fn name(self) -> &'static str {

@@ -131,15 +131,18 @@ impl RollingPolicy {
 /// A sink that writes records to files in a folder, exactly once: a record is in one finished file, whatever failed meanwhile.
 ///
 /// The folder is an absolute local path (or `file:` URI), `hdfs://` or `s3://`; with several TaskManagers a local folder must be one
-/// that all of them share, else the job fails at its start. Files that appear have names like `part-00002-00017-5b1f0c6ad2e94f37`
-/// (subtask, number, attempt) and the suffix of [`FileSink::suffix`]; they never change again. A checkpoint ends every file, so that a
+/// that all of them share, else the job fails at its start. Files that appear have names like
+/// `part-00002-00017-9d1e07c2b6a3f458-5b1f0c6ad2e94f37` (subtask, number, job and operator, attempt) and the suffix of
+/// [`FileSink::suffix`]; they never change again. A checkpoint ends every file, so that a
 /// short checkpoint interval makes many small files. Files appear when a checkpoint is complete, or the final one at the end of a
 /// bounded job: an unbounded job needs `execution.checkpointing.interval`.
 ///
 /// While a file is written, its name begins with a dot (and ends with `.inprogress`, `.pending` or, while a savepoint holds the file,
-/// `.kept`); on S3 it is an upload that nobody sees. What a failed attempt leaves over is deleted when the job has completed its next
-/// checkpoint, and what a job leaves over that is cancelled can be deleted by hand; on S3 a lifecycle rule of the bucket for incomplete
-/// uploads has to delete both.
+/// `.kept`); on S3 it is an upload that nobody sees, with an empty object `.upload-….kept` while a savepoint holds it. What a failed
+/// attempt leaves over is deleted when the job has completed its next checkpoint, and what a job leaves over that is cancelled can be
+/// deleted by hand. On S3 the former needs the permissions to list and to abort uploads (`s3:ListBucketMultipartUploads`,
+/// `s3:AbortMultipartUpload`), without which the job warns and goes on, and a lifecycle rule of the bucket for incomplete uploads should
+/// delete the latter; it must not delete uploads that belong to a savepoint which is to be restored.
 ///
 /// On S3 the options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` of the job or the cluster
 /// count, else the environment variables `AWS_…`.

@@ -2,6 +2,7 @@
 
 use crate::operators::OperatorContext;
 use sha2::{Digest, Sha256};
+use storage::output;
 
 /// Makes the names of one attempt, and recognises those of others.
 #[derive(Debug, Clone)]
@@ -11,7 +12,7 @@ pub(in crate::sinks) struct Names {
     /// The run of the job under one JobMaster, and the number of the attempt in it, from 0.
     graph: u64,
     attempt: u32,
-    /// Differs in each attempt of each job: 16 hexadecimal digits.
+    /// The owner's tag and 16 more hexadecimal digits, which differ in each attempt of each job.
     run: String,
     /// The same in all attempts of the sink: the job and the operator.
     pub(in crate::sinks) owner: String,
@@ -72,12 +73,18 @@ impl Names {
     }
 }
 
-/// Returns the part of a name that differs in each attempt of each job.
+/// Returns the part of a name that differs in each attempt of each job. It begins with the owner's tag, by which a folder on S3 finds the
+/// uploads of the owner.
 fn run(owner: &str, graph: u64, subtask: u32, attempt: u32) -> String {
     let mut hasher = Sha256::new();
     hasher.update(owner.as_bytes());
     hasher.update(graph.to_le_bytes());
     hasher.update(subtask.to_le_bytes());
     hasher.update(attempt.to_le_bytes());
-    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let digits = hasher
+        .finalize()
+        .iter()
+        .take(8)
+        .fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+    format!("{}-{digits}", output::tag(owner))
 }
