@@ -1,8 +1,9 @@
 //! Facts that an observer may want to see as they happen: the simulation's invariants are checked
 //! on them.
 //!
-//! A probe only watches. In production there is none, and noting a fact costs one call that does
-//! nothing.
+//! A probe only watches. In production it is [`NoProbe`], and noting a fact costs one call that does nothing. The module is
+//! part of every build and behind no feature: actors note facts in the middle of their turns, and with a feature the
+//! simulation would check another program than the one that is shipped.
 
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};

@@ -1,5 +1,9 @@
 //! Shows a witness what the fabric serves, lets in and keeps out, each in the one place where that is decided, and how
 //! calls to other processes ended. A witness must never wait, call back or change what happens.
+//!
+//! Only the simulation has a witness, but the module is part of every build and behind no feature: the fabric shows its facts
+//! in the middle of admission, and with a feature the simulation would check another program than the one that is shipped. In
+//! production `RpcOptions::witness` is `None`, and a fact costs one comparison.
 
 use crate::address::NodeAddress;
 use model::LeaderSession;

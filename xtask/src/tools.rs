@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 /// The directories in which packages install programs for administrators.
@@ -42,47 +42,99 @@ const TOOLS: [Tool; 10] = [
 /// Commands, each with its arguments.
 type Commands = Vec<Vec<&'static str>>;
 
-/// Finds all that the tests need, or installs it. Installs nothing for a user who could not run the tests all the same.
+/// What this user may do on this machine.
+#[derive(Debug, Clone, Copy)]
+struct Rights {
+    is_root: bool,
+    /// True if the user is another one, and `sudo` asks that one for no password.
+    sudo: bool,
+    /// True if [`FUSE`] can be opened.
+    fuse: bool,
+    apt_get: bool,
+}
+
+impl Rights {
+    fn look() -> Result<Self> {
+        let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
+        Ok(Self {
+            is_root,
+            sudo: !is_root && sudo_asks_nothing(),
+            fuse: fs::File::options().read(true).write(true).open(FUSE).is_ok(),
+            apt_get: find("apt-get").is_some(),
+        })
+    }
+
+    /// Returns how packages are installed; `None`: not from here.
+    fn installer(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self { apt_get: false, .. } => None,
+            Self { is_root: true, .. } => Some(&["env", NO_QUESTIONS, "apt-get"]),
+            Self { sudo: true, .. } => Some(&["sudo", "-n", "env", NO_QUESTIONS, "apt-get"]),
+            _ => None,
+        }
+    }
+}
+
+/// Keeps packages from asking.
+const NO_QUESTIONS: &str = "DEBIAN_FRONTEND=noninteractive";
+
+fn sudo_asks_nothing() -> bool {
+    let mut nothing = Command::new("sudo");
+    nothing.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    find("sudo").is_some() && nothing.status().is_ok_and(|status| status.success())
+}
+
+/// Finds all that the tests need, or installs it, as root or with sudo, and says so.
 ///
 /// # Errors
-/// The tests could not mount file systems, as only root can, or a program is missing and could not be installed: each is
+/// This user cannot mount file systems, as only root can, or a program is missing and could not be installed: each is
 /// named with its package.
 pub(crate) fn ensure() -> Result<()> {
     let missing = missing(|program| find(program).is_some());
-    let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
-    let fuse = fs::File::options().read(true).write(true).open(FUSE).is_ok();
-    let Some(commands) = plan(&missing, is_root, fuse, find("apt-get").is_some())? else {
-        return Ok(());
-    };
-    eprintln!("   missing: {}", list(&missing));
-    eprintln!("   installing them with apt-get");
+    let rights = Rights::look()?;
+    let commands = plan(&missing, rights)?;
+    if !commands.is_empty() {
+        eprintln!("   missing: {}", list(&missing));
+        let how = if rights.is_root { "as root" } else { "with sudo, which asks for no password" };
+        eprintln!("   installing them with apt-get, {how}");
+    }
     for words in commands {
         let (first, rest) = words.split_first().ok_or("no command")?;
-        run(Command::new(first).args(rest).env("DEBIAN_FRONTEND", "noninteractive"))?;
+        run(Command::new(first).args(rest))?;
     }
     let missing = self::missing(|program| find(program).is_some());
-    if missing.is_empty() { Ok(()) } else { Err(by_hand(&missing).into()) }
+    if !missing.is_empty() {
+        return Err(by_hand(&missing).into());
+    }
+    if rights.is_root { Ok(()) } else { Err(as_root().into()) }
 }
 
-/// Returns the commands that install the packages of the missing programs; `None` if none is missing.
+/// Returns the commands that install the packages of the missing programs; none if none is missing.
 ///
 /// # Errors
-/// The tests could not mount file systems, or `apt-get` is not there: the text says all that has to be done.
-fn plan(missing: &[Tool], is_root: bool, fuse: bool, apt_get: bool) -> Result<Option<Commands>> {
-    let mut wrong = Vec::new();
-    if !is_root || !fuse {
-        wrong.push(format!(
-            "the tests of disks that hang or are full mount file systems: run `cargo xtask test` as root, on a machine with {FUSE}"
-        ));
+/// The tests could not mount file systems, or the packages cannot be installed from here: the text says all that has to
+/// be done.
+fn plan(missing: &[Tool], rights: Rights) -> Result<Commands> {
+    let installer = rights.installer().filter(|_| rights.fuse);
+    if let Some(installer) = installer
+        && !missing.is_empty()
+    {
+        return Ok(install(missing, installer));
     }
-    let installs = is_root && apt_get;
-    if !missing.is_empty() && !installs {
+    let mut wrong = Vec::new();
+    if !rights.is_root || !rights.fuse {
+        wrong.push(as_root());
+    }
+    if !missing.is_empty() && rights.installer().is_none() {
         wrong.push(by_hand(missing));
     }
-    match wrong.is_empty() {
-        true => Ok((!missing.is_empty()).then(|| install(missing))),
-        false => Err(wrong.join("\n").into()),
-    }
+    if wrong.is_empty() { Ok(Vec::new()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn as_root() -> String {
+    format!(
+        "the tests of disks that hang or are full mount file systems: run `cargo xtask test` as root, on a machine with {FUSE}"
+    )
 }
 
 fn missing(is_there: impl Fn(&str) -> bool) -> Vec<Tool> {
@@ -98,9 +150,9 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     places.find_map(|dir| Some(dir.join(program)).filter(|program| program.is_file()))
 }
 
-/// Returns the commands that install the packages of these programs.
-fn install(missing: &[Tool]) -> Commands {
-    let apt = |words: &[&'static str]| [&["apt-get", "-q", "-y"], words].concat();
+/// Returns the commands by which `installer` installs the packages of these programs.
+fn install(missing: &[Tool], installer: &[&'static str]) -> Commands {
+    let apt = |words: &[&'static str]| [installer, &["-q", "-y"], words].concat();
     let packages = packages(missing);
     vec![apt(&["update"]), apt(&[&["install", "--no-install-recommends"], &packages[..]].concat())]
 }
@@ -119,8 +171,8 @@ fn list(missing: &[Tool]) -> String {
 
 fn by_hand(missing: &[Tool]) -> String {
     format!(
-        "`cargo xtask test` needs {}; they can be installed from here by root and with apt-get only: install them, on Debian \
-         with `apt-get install {}`",
+        "`cargo xtask test` needs {}; they can be installed from here with apt-get only, by root or where sudo asks for no \
+         password: install them, on Debian with `apt-get install {}`",
         list(missing),
         packages(missing).join(" ")
     )
@@ -134,36 +186,50 @@ mod tests {
         missing(|program| !absent.contains(&program))
     }
 
-    fn refused(missing: &[Tool], is_root: bool, fuse: bool, apt_get: bool) -> String {
-        plan(missing, is_root, fuse, apt_get).unwrap_err().to_string()
+    const ROOT: Rights = Rights { is_root: true, sudo: false, fuse: true, apt_get: true };
+    const OTHER: Rights = Rights { is_root: false, ..ROOT };
+    const WITH_SUDO: Rights = Rights { sudo: true, ..OTHER };
+
+    fn refused(missing: &[Tool], rights: Rights) -> String {
+        plan(missing, rights).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_missing_is_installed_by_root() {
-        assert_eq!(plan(&without(&[]), true, true, false).unwrap(), None);
+    fn what_is_missing_is_installed_by_root_or_with_sudo() {
+        assert!(plan(&without(&[]), Rights { apt_get: false, ..ROOT }).unwrap().is_empty());
         let missing = without(&["mvn", "krb5kdc", "kdb5_util"]);
-        let commands = plan(&missing, true, true, true).unwrap().unwrap();
-        let [update, install] = &commands[..] else { panic!("{commands:?}") };
-        assert_eq!(update[..], ["apt-get", "-q", "-y", "update"]);
-        assert_eq!(install[3..], ["install", "--no-install-recommends", "krb5-kdc", "maven"]);
-    }
-
-    /// It may have sudo: the tests would not run all the same.
-    #[test]
-    fn nothing_is_installed_for_one_who_could_not_run_the_tests() {
-        let missing = without(&["mvn"]);
-        for (is_root, fuse) in [(false, true), (true, false), (false, false)] {
-            let said = refused(&missing, is_root, fuse, true);
-            assert!(said.contains("as root, on a machine with /dev/fuse"), "{said}");
-            assert_eq!(said.contains("apt-get install maven"), !is_root, "{said}");
-            let said = refused(&[], is_root, fuse, true);
-            assert!(!said.contains("apt-get"), "nothing is missing: {said}");
+        let apt_get = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y"];
+        let sudo = [&["sudo", "-n"], &apt_get[..]].concat();
+        for (rights, first) in [(ROOT, &apt_get[..]), (WITH_SUDO, &sudo[..])] {
+            let commands = plan(&missing, rights).unwrap();
+            let [update, install] = &commands[..] else { panic!("{commands:?}") };
+            assert_eq!(update[..], [first, &["update"][..]].concat());
+            let packages = ["install", "--no-install-recommends", "krb5-kdc", "maven"];
+            assert_eq!(install[..], [first, &packages[..]].concat());
         }
     }
 
     #[test]
+    fn nothing_is_installed_without_the_right_to_or_without_fuse() {
+        let missing = without(&["mvn"]);
+        let without_fuse = |rights| Rights { fuse: false, ..rights };
+        let all = [OTHER, without_fuse(OTHER), without_fuse(ROOT), without_fuse(WITH_SUDO)];
+        for rights in all {
+            let said = refused(&missing, rights);
+            assert!(said.contains("as root, on a machine with /dev/fuse"), "{said}");
+            let by_hand = rights.installer().is_none();
+            assert_eq!(said.contains("apt-get install maven"), by_hand, "{said}");
+            let said = refused(&[], rights);
+            assert!(!said.contains("apt-get"), "nothing is missing: {said}");
+        }
+        // The packages are there then; the tests still mount file systems.
+        assert!(refused(&[], WITH_SUDO).contains("as root"));
+    }
+
+    #[test]
     fn what_cannot_be_installed_is_named_with_its_package() {
-        let said = refused(&without(&["kinit", "java", "javac"]), true, true, false);
+        let said =
+            refused(&without(&["kinit", "java", "javac"]), Rights { apt_get: false, ..ROOT });
         for words in [
             "kinit (package krb5-user, for Kerberos)",
             "apt-get install default-jdk-headless krb5-user",
