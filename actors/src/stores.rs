@@ -41,13 +41,13 @@ pub(crate) fn unusable_directory(uri: &str, why: &impl fmt::Display) -> String {
     )
 }
 
-/// Returns the reason of a checkpoint that has failed because its metadata could not be stored in the checkpoint directory at `uri`, with the
-/// remedy; `None`: the job has no directory, and its metadata is in the store of job logs.
+/// Returns the reason of a checkpoint that has failed because its metadata could not be stored in the checkpoint directory at `uri`, with
+/// the remedy; `None`: the job has no directory, and its metadata is in the store of job logs.
 pub(crate) fn metadata_not_stored(uri: Option<&str>, why: &impl fmt::Display) -> String {
     match uri {
         Some(uri) => format!(
-            "the checkpoint's metadata is not stored in the checkpoint directory '{uri}': {why}; see that the JobManager can write there and \
-             has room (execution.checkpointing.dir)"
+            "the checkpoint's metadata is not stored in the checkpoint directory '{uri}': {why}; see that the JobManager can write there \
+             and has room (execution.checkpointing.dir)"
         ),
         None => format!(
             "the checkpoint's metadata is not stored beside the job's log: {why}; see that the JobManager can write there and has room \

@@ -431,8 +431,8 @@ pub enum JobError {
         why: String,
     },
     /// A savepoint or stop was asked for without a directory, and `execution.checkpointing.savepoint-dir` is not set for the job; or the
-    /// directory is a relative path, no URI that can be read, or in the folder of the job's checkpoints. The text says which, and the remedy.
-    /// Of [`TriggerSavepoint`] only.
+    /// directory is a relative path, no URI that can be read, or in the folder of the job's checkpoints. The text says which, and the
+    /// remedy. Of [`TriggerSavepoint`] only.
     #[error("{0}")]
     SavepointDirectory(String),
 }

@@ -135,7 +135,8 @@ pub struct SubtaskDetails {
 }
 
 /// One failure in a job's history, as REST shows it: the failures that led to one restart or to the job's end, or a checkpoint that a new
-/// JobMaster could not read and passed over for an older one. Kept by the JobMaster in memory, and with the job's details at its end; a new JobMaster of the job does not know it.
+/// JobMaster could not read and passed over for an older one. Kept by the JobMaster in memory, and with the job's details at its end; a new
+/// JobMaster of the job does not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureRecord {
     /// Time at which the failure became known to the JobMaster, in Unix milliseconds on the JobManager's clock.

@@ -305,7 +305,8 @@ impl StateReader {
         Ok((folder.to_owned(), file, bytes))
     }
 
-    /// Returns the name of the only metadata in a folder. `given` is the folder itself, or the file `_metadata` in it, which does not exist.
+    /// Returns the name of the only metadata in a folder. `given` is the folder itself, or the file `_metadata` in it, which does not
+    /// exist.
     async fn metadata_in(&self, folder: &str, given: &str) -> Result<String, CheckpointError> {
         let is_folder = folder == given;
         let objects = match self.store(folder).await {

@@ -51,10 +51,11 @@ options! {
     /// Whether checkpoints store only what has changed in keyed state since the newest complete checkpoint, and refer to that one's files
     /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with
-    /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, a file of an
-    /// older checkpoint is deleted with the last one that refers to it, and a retained checkpoint that other ones build on is neither
-    /// disposed of nor claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store everything, so that the
-    /// one before is whole if a file of the newest is damaged. Flink's default is false, because its heap state has no such checkpoints.
+    /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, a file of
+    /// an older checkpoint is deleted with the last one that refers to it, and a retained checkpoint that other ones build on is neither
+    /// disposed of nor claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store
+    /// everything, so that the one before is whole if a file of the newest is damaged. Flink's default is false, because its heap state has
+    /// no such checkpoints.
     INCREMENTAL: bool = "execution.checkpointing.incremental" => true, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
     INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),

@@ -369,8 +369,9 @@ impl JobCore {
         &self.exec
     }
 
-    /// Returns the newest failure that the job restarted or failed for (also one that [`JobCore::fail`] or [`JobCore::fell_back`] was called
-    /// with), with at most 16 failures of other tasks that were being cancelled for it; `None` if there was none under this JobMaster.
+    /// Returns the newest failure that the job restarted or failed for (also one that [`JobCore::fail`] or [`JobCore::fell_back`] was
+    /// called with), with at most 16 failures of other tasks that were being cancelled for it; `None` if there was none under this
+    /// JobMaster.
     pub fn last_failure(&self) -> Option<&FailureRecord> {
         self.failures.front()
     }

@@ -197,7 +197,7 @@ impl Snapshots {
                 snapshots.store(attempt, checkpoint, snapshot, uploads, &mut stored).await;
             let mut left = BTreeSet::new();
             if let Err(why) = &outcome {
-                tracing::warn!(%attempt, checkpoint, why, "the state of a task for a checkpoint is not stored, so that the checkpoint fails");
+                tracing::warn!(%attempt, checkpoint, why, "the state of a task is not stored, so that the checkpoint fails");
                 // A snapshot of changes also refers to what complete checkpoints refer to.
                 let own = format!("{}/chk-{checkpoint}/", snapshots.job_id);
                 let objects = stored.objects().filter(|name| name.starts_with(&own));

@@ -95,7 +95,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         }
     }
 
-    /// Returns the name of the state that [`Consumer::open`] has dropped because the operator does not declare it; `None` if there was none.
+    /// Returns the name of the state that [`Consumer::open`] has dropped because the operator does not declare it; `None` if there was
+    /// none.
     pub(crate) fn undeclared(&self) -> Option<&'static str> {
         self.undeclared
     }

@@ -70,7 +70,8 @@ pub enum StateError {
     },
     /// A snapshot was written for another type of key, so that the state cannot be restored.
     #[error(
-        "the snapshot's keys have the schema {written}, those of the program the schema {declared}: keep the type of the keys, or restore with the program that wrote the snapshot"
+        "the snapshot's keys have the schema {written}, those of the program the schema {declared}: keep the type of the keys, or restore \
+         with the program that wrote the snapshot"
     )]
     KeySchema {
         /// The fingerprint of the key's type in the snapshot, which has no other name there.
