@@ -9,8 +9,8 @@ use crate::{
     error::{FabricError, REPLY},
     frame::{AskHeader, Frame, Kind},
     incoming::Origin,
-    rpc::Inner,
-    serve::Outcome,
+    inner::Inner,
+    pending::Outcome,
     served::To,
     spool::{self, Storage, ToFile, Writer},
 };

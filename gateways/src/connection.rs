@@ -8,9 +8,8 @@ use crate::{
     frame::{AskHeader, Frame, Kind},
     options::RpcOptions,
     outbound::{Bound, Full, Outbound},
-    pending::Pending,
+    pending::{Outcome, Pending},
     scratch,
-    serve::Outcome,
     served::{Room, Served},
 };
 use futures::task::AtomicWaker;

@@ -7,8 +7,8 @@ use crate::{
     connection::Connection,
     frame::{self, AskHeader, Decoded, Frame, Kind},
     incoming::{Incoming, Origin},
+    inner::Inner,
     pending::Read,
-    rpc::Inner,
     served::To,
 };
 use bytes::{Buf, BytesMut};

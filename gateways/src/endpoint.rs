@@ -1,5 +1,5 @@
-//! Endpoints: an actor's calls, erased to what the fabric needs, and the registration that admits calls
-//! to it. The fence, the principal and the bounds are checked here and nowhere else, before dispatch.
+//! Endpoints: an actor's calls, erased to what the fabric needs; the places of their messages in its mailbox; and the
+//! registration that admits calls to it. The fence, the principal and the bounds are checked here and nowhere else, before dispatch.
 //!
 //! Actix's own mailbox bound does not serve: a full mailbox parks the handle that it was filled through, and whoever
 //! sends through a parked handle is never woken. So the bound is kept here, and a request is polled as soon as it is
@@ -8,25 +8,29 @@
 
 use crate::{
     address::NodeAddress,
-    call::{Ask, Call, Gateway, Principal},
+    call::{Ask, Call, Caller, Gateway, Principal},
+    codec::Encoded,
     error::FabricError,
-    options::RpcOptions,
-    serve::{Place, PlaceOf},
-    witness::{FabricFact, Witness},
+    options::Watch,
+    pending::Outcome,
+    witness::FabricFact,
 };
-use actix::{Actor, Addr, Context, Handler, Recipient};
+use actix::{Actor, Addr, Context, Handler, Recipient, dev::RecipientRequest};
 use model::{JobId, LeaderSession};
 use platform::Lane;
 use std::{
     any::Any,
     marker::PhantomData,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{self, Poll},
     time::Duration,
 };
 use tokio::sync::Notify;
+use tokio::task::coop::{Unconstrained, unconstrained};
 use tokio::time::Instant;
 
 /// Mailbox capacity, in messages, that actors which serve calls set through their [`actix::AsyncContext`] in
@@ -60,7 +64,7 @@ const KEEP_PLACES: usize = 256;
 
 impl<C: Call> CallTarget<C> {
     /// Makes the future that sends the call. The caller must poll it before anything else is sent.
-    pub(crate) fn send(&self, ask: Ask<C>) -> actix::dev::RecipientRequest<Ask<C>> {
+    pub(crate) fn send(&self, ask: Ask<C>) -> RecipientRequest<Ask<C>> {
         self.recipient.send(ask)
     }
 }
@@ -87,6 +91,58 @@ impl<C: Call> Target for CallTarget<C> {
         if places.len() < KEEP_PLACES {
             places.push(place);
         }
+    }
+}
+
+/// A message on its way through a mailbox. Places are used again: each is some hundred bytes.
+pub(crate) trait Place: Send {
+    /// Decodes a message.
+    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError>;
+    /// Puts the message into the mailbox. To be polled before anything else is sent there.
+    fn send(&mut self, to: &dyn Target, caller: Caller);
+    /// Polls the answer; `None` means that the handler dropped the call without one.
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Outcome>>;
+    /// Lets go of the message, wherever it is.
+    fn clear(&mut self);
+}
+
+type Request<C> = Unconstrained<RecipientRequest<Ask<C>>>;
+
+/// The place of a message of a kind: all that has to be there for each kind.
+struct PlaceOf<C: Call> {
+    body: Option<C>,
+    request: Pin<Box<Option<Request<C>>>>,
+}
+
+impl<C: Call> PlaceOf<C> {
+    fn new() -> Self {
+        Self { body: None, request: Box::pin(None) }
+    }
+}
+
+impl<C: Call> Place for PlaceOf<C> {
+    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError> {
+        self.body = Some(body.decode(C::NAME)?);
+        Ok(())
+    }
+
+    fn send(&mut self, to: &dyn Target, caller: Caller) {
+        let target = to.as_any().downcast_ref::<CallTarget<C>>();
+        if let (Some(body), Some(target)) = (self.body.take(), target) {
+            self.request.set(Some(unconstrained(target.send(Ask { body, caller }))));
+        }
+    }
+
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Outcome>> {
+        match self.request.as_mut().as_pin_mut() {
+            Some(request) => request.poll(cx).map(|done| Some(Outcome::of::<C>(&done.ok()?))),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.body = None;
+        self.request.set(None);
     }
 }
 
@@ -188,54 +244,6 @@ impl Counts {
         let entered = self.entered.load(Ordering::Relaxed);
         let waiting = entered.saturating_sub(self.started.load(Ordering::Relaxed));
         waiting.saturating_add(self.admitted.load(Ordering::Relaxed))
-    }
-}
-
-/// The witness of a registration's calls, and the test mutations that let calls in.
-#[derive(Debug, Clone)]
-pub(crate) struct Watch {
-    witness: Option<Arc<dyn Witness>>,
-    #[cfg(feature = "mutants")]
-    fences_ignored: bool,
-    #[cfg(feature = "mutants")]
-    withdrawal_ignored: bool,
-}
-
-impl Watch {
-    pub(crate) fn of(options: &RpcOptions) -> Self {
-        Self {
-            witness: options.witness.clone(),
-            #[cfg(feature = "mutants")]
-            fences_ignored: options.fences_ignored,
-            #[cfg(feature = "mutants")]
-            withdrawal_ignored: options.withdrawal_ignored,
-        }
-    }
-
-    fn sees(&self, fact: FabricFact<'_>) {
-        if let Some(witness) = &self.witness {
-            witness.sees(fact);
-        }
-    }
-
-    #[cfg(not(feature = "mutants"))]
-    fn compares_fences(&self) -> bool {
-        true
-    }
-
-    #[cfg(feature = "mutants")]
-    fn compares_fences(&self) -> bool {
-        !self.fences_ignored
-    }
-
-    #[cfg(not(feature = "mutants"))]
-    fn heeds_withdrawal(&self) -> bool {
-        true
-    }
-
-    #[cfg(feature = "mutants")]
-    fn heeds_withdrawal(&self) -> bool {
-        !self.withdrawal_ignored
     }
 }
 

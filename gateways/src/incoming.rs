@@ -9,7 +9,7 @@ use crate::{
     disorder::{Disorder, Lines},
     endpoint::{Admitted, Registered, Target},
     error::FabricError,
-    rpc::Inner,
+    inner::Inner,
     serve::{ReplyTo, ServeSlot},
     served::{Asked, Batch, Calls, Queued, Room, To},
 };

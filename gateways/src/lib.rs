@@ -16,6 +16,7 @@ mod endpoint;
 pub mod error;
 pub mod frame;
 mod incoming;
+mod inner;
 pub mod messages;
 mod options;
 mod outbound;

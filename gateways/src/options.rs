@@ -1,6 +1,9 @@
 //! Settings of a process's RPC service. Plain values with defaults; nothing is read or bound here.
 
-use crate::{disorder::Disorder, witness::Witness};
+use crate::{
+    disorder::Disorder,
+    witness::{FabricFact, Witness},
+};
 use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -167,5 +170,53 @@ impl RpcOptions {
             credentials: Credentials { cluster, identity: Identity::Cluster, secret },
             ..Self::in_process()
         }
+    }
+}
+
+/// The witness of a registration's calls, and the test mutations that let calls in.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    witness: Option<Arc<dyn Witness>>,
+    #[cfg(feature = "mutants")]
+    fences_ignored: bool,
+    #[cfg(feature = "mutants")]
+    withdrawal_ignored: bool,
+}
+
+impl Watch {
+    pub(crate) fn of(options: &RpcOptions) -> Self {
+        Self {
+            witness: options.witness.clone(),
+            #[cfg(feature = "mutants")]
+            fences_ignored: options.fences_ignored,
+            #[cfg(feature = "mutants")]
+            withdrawal_ignored: options.withdrawal_ignored,
+        }
+    }
+
+    pub(crate) fn sees(&self, fact: FabricFact<'_>) {
+        if let Some(witness) = &self.witness {
+            witness.sees(fact);
+        }
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    pub(crate) fn compares_fences(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(crate) fn compares_fences(&self) -> bool {
+        !self.fences_ignored
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    pub(crate) fn heeds_withdrawal(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(crate) fn heeds_withdrawal(&self) -> bool {
+        !self.withdrawal_ignored
     }
 }

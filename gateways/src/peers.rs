@@ -1,18 +1,11 @@
-//! Other processes: one connection each, made when it is first needed, made again with back-off, and
-//! what its loss means. A closed connection is a suspicion; it is confirmed or cleared within
-//! `RpcOptions::suspicion_max`. It must never decide what becomes of a lost peer.
+//! The table of other processes: for each its one connection, or the attempt to make it with its back-off. It must
+//! never dial itself, nor decide what a loss means.
 
-use crate::{
-    address::NodeAddress,
-    connection::Connection,
-    error::{Executed, FabricError},
-    options::RpcOptions,
-    rpc::Inner,
-};
+use crate::{address::NodeAddress, connection::Connection, error::FabricError};
 use dashmap::DashMap;
 use hashbrown::DefaultHashBuilder;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -48,7 +41,7 @@ pub enum PeerEvent {
 }
 
 /// All processes that are connected, are being connected, or could recently not be connected. A process that is gone
-/// leaves the table when its loss is confirmed, at the latest 1 s ([`RpcOptions::reconnect_max`]) after the pause that
+/// leaves the table when its loss is confirmed, at the latest 1 s (`RpcOptions::reconnect_max`) after the pause that
 /// follows the last attempt to connect.
 #[derive(Default)]
 pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>, DefaultHashBuilder>);
@@ -57,11 +50,12 @@ pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>, DefaultHashBuilder>);
 #[derive(Default)]
 pub(crate) struct Peer {
     state: Mutex<State>,
-    changed: Notify,
+    pub(crate) changed: Notify,
 }
 
+/// The state of a process's connection.
 #[derive(Default)]
-enum State {
+pub(crate) enum State {
     #[default]
     Idle,
     Connecting,
@@ -74,7 +68,7 @@ enum State {
 }
 
 /// The next step of a caller that wants a connection.
-enum Step {
+pub(crate) enum Step {
     Use(Arc<Connection>),
     /// Start an attempt; the value is the pause before it.
     Dial(Duration),
@@ -83,7 +77,12 @@ enum Step {
 }
 
 impl Peer {
-    fn next_step(&self, back_off: bool, waited: bool) -> Result<Step, FabricError> {
+    /// Returns what a caller does that wants a connection; it has `waited` for an attempt already, or heeds the back-off if
+    /// `back_off` is true.
+    ///
+    /// # Errors
+    /// The last attempt's failure, after a wait or within the back-off.
+    pub(crate) fn next_step(&self, back_off: bool, waited: bool) -> Result<Step, FabricError> {
         let mut state = self.state();
         let pause = match &*state {
             State::Up(open) if open.is_open() => return Ok(Step::Use(Arc::clone(open))),
@@ -98,7 +97,7 @@ impl Peer {
         Ok(Step::Dial(pause))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,7 +115,7 @@ impl Peer {
 }
 
 impl Peers {
-    fn peer(&self, node: &NodeAddress) -> Arc<Peer> {
+    pub(crate) fn peer(&self, node: &NodeAddress) -> Arc<Peer> {
         if let Some(peer) = self.0.get(node) {
             return Arc::clone(&peer);
         }
@@ -143,7 +142,7 @@ impl Peers {
 
     /// Removes a process that could not be connected, unless it was called again since: `until` is the end of the pause
     /// after the failed attempt.
-    fn forget_failed(&self, node: &NodeAddress, until: Instant) {
+    pub(crate) fn forget_failed(&self, node: &NodeAddress, until: Instant) {
         self.0.remove_if(node, |_, peer| {
             matches!(&*peer.state(), State::Down { until: newest, .. } if *newest == until)
         });
@@ -193,158 +192,5 @@ impl Peers {
             }
             _ => false,
         }
-    }
-}
-
-impl Inner {
-    /// Returns the open connection to a process, or makes a new one. Within a back-off the last
-    /// failure is returned at once. Has no time-out of its own: the caller sets one.
-    pub(crate) async fn connect(
-        self: &Arc<Self>,
-        node: &NodeAddress,
-    ) -> Result<Arc<Connection>, FabricError> {
-        self.connect_after(node, true).await
-    }
-
-    async fn connect_after(
-        self: &Arc<Self>,
-        node: &NodeAddress,
-        back_off: bool,
-    ) -> Result<Arc<Connection>, FabricError> {
-        let mut waited = false;
-        loop {
-            self.takes_calls()?;
-            let peer = self.peers.peer(node);
-            let mut changed = std::pin::pin!(peer.changed.notified());
-            changed.as_mut().enable();
-            match peer.next_step(back_off, waited)? {
-                Step::Use(connection) => return Ok(connection),
-                Step::Dial(pause) => self.start_dialling(node, &peer, pause),
-                Step::Wait => {}
-            }
-            changed.await;
-            // Whoever waited for an attempt takes its outcome.
-            waited = true;
-        }
-    }
-
-    fn start_dialling(self: &Arc<Self>, node: &NodeAddress, peer: &Arc<Peer>, pause: Duration) {
-        let (service, node) = (Arc::clone(self), node.clone());
-        let mut dialling = Dialling { peer: Arc::clone(peer), outcome: State::Idle };
-        let lane = self.platform.lane(self.options.io_lane);
-        lane.spawn_local(async move {
-            // A success is in place already: the new connection announced itself.
-            let Err(error) = service.dial(&node).await else {
-                return;
-            };
-            tracing::debug!(%node, %error, "connection attempt failed");
-            let pause = next_pause(pause, &service.options);
-            let until = Instant::now() + pause;
-            dialling.outcome = State::Down { until, pause, error };
-            drop(dialling);
-            // Once nobody has called the process for longer than any pause, its back-off is no longer needed.
-            let (forget_at, service) =
-                (until + service.options.reconnect_max, Arc::downgrade(&service));
-            tokio::time::sleep_until(forget_at).await;
-            if let Some(service) = service.upgrade() {
-                service.peers.forget_failed(&node, until);
-            }
-        });
-    }
-
-    /// Records that the connection's task has ended.
-    pub(crate) fn connection_ended(self: &Arc<Self>, connection: &Arc<Connection>) {
-        self.forget_connection(connection.number);
-        let was_in_use = self.peers.disconnected(connection);
-        let Some(node) = connection.peer.node.clone() else {
-            return;
-        };
-        if !was_in_use || self.is_stopping() {
-            return;
-        }
-        let left = connection.left.load(Ordering::Acquire);
-        tracing::debug!(%node, why = connection.why(), "connection to a peer ended");
-        if left || !connection.peer.dialable {
-            let cause = if left { "it has shut down".to_owned() } else { connection.why() };
-            self.peers.forget(&node);
-            self.emit(PeerEvent::Confirmed { node, cause });
-            return;
-        }
-        self.emit(PeerEvent::Suspected { node: node.clone() });
-        let service = Arc::clone(self);
-        let incarnation = connection.peer.incarnation;
-        let lane = self.platform.lane(self.options.io_lane);
-        lane.spawn_local(async move { service.settle(node, incarnation).await });
-    }
-
-    /// Confirms or clears a suspicion.
-    async fn settle(self: Arc<Self>, node: NodeAddress, incarnation: u128) {
-        let within = self.options.suspicion_max;
-        let answered = tokio::time::timeout(within, self.connect_after(&node, false)).await;
-        let cause = match answered {
-            Ok(Ok(open)) if open.peer.incarnation == incarnation => {
-                return self.emit(PeerEvent::Cleared { node });
-            }
-            Ok(Ok(_)) => "another incarnation answers at its address".to_owned(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not answer a new connection within {within:?}"),
-        };
-        self.peers.forget(&node);
-        self.emit(PeerEvent::Confirmed { node, cause });
-    }
-
-    /// Records that the peer said goodbye: no more calls are sent to it.
-    pub(crate) fn peer_left(&self, connection: &Arc<Connection>) {
-        tracing::debug!(peer = %connection.peer.label, "peer is shutting down");
-        connection.pending.close_new(FabricError::Unreachable {
-            peer: connection.peer.label.clone(),
-            executed: Executed::No,
-            why: "it is shutting down".to_owned(),
-        });
-    }
-
-    /// Records that a process has connected. Another incarnation at its address has ended then.
-    pub(crate) fn connection_began(&self, connection: &Arc<Connection>) {
-        if let Some(former) = self.peers.connected(connection) {
-            former.close("another incarnation connected from its address");
-            if let Some(node) = former.peer.node.clone() {
-                self.emit(PeerEvent::Confirmed {
-                    node,
-                    cause: "another incarnation connected from its address".to_owned(),
-                });
-            }
-        }
-    }
-
-    fn emit(&self, event: PeerEvent) {
-        tracing::debug!(?event, "peer");
-        // Nobody listening is fine.
-        let _ = self.events.send(event);
-    }
-}
-
-/// An attempt to connect. However it ends (its lane may end first), every waiting caller is woken.
-struct Dialling {
-    peer: Arc<Peer>,
-    outcome: State,
-}
-
-impl Drop for Dialling {
-    fn drop(&mut self) {
-        let outcome = std::mem::take(&mut self.outcome);
-        let mut state = self.peer.state();
-        if matches!(*state, State::Connecting) {
-            *state = outcome;
-        }
-        drop(state);
-        self.peer.changed.notify_waiters();
-    }
-}
-
-fn next_pause(pause: Duration, options: &RpcOptions) -> Duration {
-    if pause.is_zero() {
-        options.reconnect_first
-    } else {
-        pause.saturating_mul(2).min(options.reconnect_max)
     }
 }

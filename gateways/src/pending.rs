@@ -1,9 +1,16 @@
-//! Calls that wait for an answer from one connection: a table of slots, so that a call needs no channel
-//! and no task of its own. A slot that was given up is free at once; a late answer finds another
-//! generation in it and is dropped.
+//! Answers in bytes, and the calls that wait for them from one connection: a table of slots, so that a call needs no
+//! channel and no task of its own. A slot that was given up is free at once; a late answer finds another generation in it
+//! and is dropped.
 
-use crate::{error::FabricError, frame::Kind, scratch, serve::Outcome};
+use crate::{
+    call::{Answer, Call},
+    codec::{self, Encoded},
+    error::{CallError, FabricError, REPLY},
+    frame::Kind,
+    scratch,
+};
 use std::{
+    fs::File,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
@@ -14,6 +21,68 @@ use tokio::time::Instant;
 const SHORT_BYTES: usize = 1024;
 /// Slots that keep their buffers: as many as one burst uses again and again.
 const KEEP_BUFFERS: usize = 1024;
+
+/// An answer in bytes.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// `Reply`, `Refused` or `Fault`.
+    pub(crate) kind: Kind,
+    pub(crate) body: Vec<u8>,
+    /// The body of an answer that came in a file; `body` is empty then.
+    pub(crate) file: Option<File>,
+}
+
+impl Outcome {
+    /// Makes an outcome whose body is in memory.
+    pub(crate) fn new(kind: Kind, body: Vec<u8>) -> Self {
+        Self { kind, body, file: None }
+    }
+
+    /// Encodes a handler's result.
+    pub(crate) fn of<C: Call>(answer: &Answer<C>) -> Self {
+        let mut body = scratch::take();
+        let (kind, written) = match answer {
+            Ok(reply) => (Kind::Reply, codec::encode_into(&mut body, C::NAME, reply)),
+            Err(error) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),
+        };
+        match written {
+            Ok(()) => Self::new(kind, body),
+            Err(error) => Self::fault(&FabricError::Malformed {
+                what: format!("{REPLY}{}", C::NAME),
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    pub(crate) fn fault(error: &FabricError) -> Self {
+        // A fabric error always has an encoding; an empty body would be read as malformed.
+        Self::new(Kind::Fault, codec::encode(error).unwrap_or_default())
+    }
+
+    /// Tells what the fabric says from what the callee says.
+    pub(crate) fn sort(self) -> Result<Self, FabricError> {
+        match self.kind {
+            Kind::Reply | Kind::Refused => Ok(self),
+            _ => Err(codec::decode("reply of a call: its fault", &self.body)?),
+        }
+    }
+
+    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure. Blocks the thread if the body
+    /// is in a file.
+    pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
+        let what = format_args!("{REPLY}{}", C::NAME);
+        let body = self.file.as_ref().map_or(Encoded::Bytes(&self.body), Encoded::File);
+        let opened = match self.kind {
+            Kind::Reply => body.decode(what).map_err(CallError::Fabric),
+            _ => Err(match body.decode(what) {
+                Ok(refusal) => CallError::Refused(refusal),
+                Err(error) => CallError::Fabric(error),
+            }),
+        };
+        scratch::give(self.body);
+        opened
+    }
+}
 
 /// The table of calls that wait for their answers.
 #[derive(Default)]

@@ -4,35 +4,24 @@
 use crate::{
     address::{EndpointAddress, NodeAddress},
     call::{Gateway, Principal},
-    connection::Connection,
-    disorder::Lines,
-    endpoint::{Allow, Bounds, Endpoint, Registered, Watch},
-    error::FabricError,
+    endpoint::{Allow, Bounds, Endpoint, Registered},
     frame::Kind,
-    options::RpcOptions,
-    peers::{PeerEvent, Peers},
+    inner::Inner,
+    options::{RpcOptions, Watch},
+    peers::PeerEvent,
     remote::Remote,
-    spool::Space,
-    strangers::Strangers,
     transport::PeerHandle,
 };
-use dashmap::DashMap;
-use hashbrown::DefaultHashBuilder;
 use model::{ClusterId, Fence, JobId};
 use platform::{BoxListener, BoxStream, Platform, Secret, Tls};
 use std::{
-    collections::BTreeMap,
     io,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 use thiserror::Error;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::broadcast;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// The reason why [`RpcService::start`] has started no service: no port could be bound, or the thread of the sockets' lane could not be
 /// started. Nothing is left behind; the call may be repeated.
@@ -57,89 +46,10 @@ pub enum RpcStartError {
 /// [`RpcService::shutdown`] ends the service in order, whoever still holds it.
 #[derive(Clone, derive_more::Debug)]
 #[debug("RpcService({})", self.0.node)]
-pub struct RpcService(pub(crate) Arc<Inner>);
+pub struct RpcService(Arc<Inner>);
 
-pub(crate) struct Inner {
-    pub(crate) platform: Platform,
-    pub(crate) options: RpcOptions,
-    pub(crate) node: NodeAddress,
-    /// Drawn at the start: tells this process from its predecessor at the same address.
-    pub(crate) incarnation: u128,
-    /// Room for long bodies that arrive.
-    pub(crate) space: Space,
-    /// Local calls that the simulation holds back.
-    pub(crate) lines: Lines,
-    pub(crate) endpoints: DashMap<String, Arc<Registered>, DefaultHashBuilder>,
-    pub(crate) peers: Peers,
-    pub(crate) events: broadcast::Sender<PeerEvent>,
-    /// Ordered, so that a simulated shutdown is the same each time.
-    connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
-    numbers: AtomicU64,
-    draining: AtomicBool,
-    /// Ends the accept loop.
-    pub(crate) closing: CancellationToken,
-    /// Some connection has no more calls of its peer under way.
-    pub(crate) idle: Arc<Notify>,
-    /// Log limiter for peers that did not prove themselves.
-    pub(crate) strangers: Mutex<Strangers>,
-}
-
-/// Peer events that a slow listener may lag behind.
-const EVENTS_MAX: usize = 1024;
 /// The least time that a shutdown has for writing out what waits.
 const FAREWELL: Duration = Duration::from_millis(200);
-
-impl Inner {
-    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Connection>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn next_number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn keep_connection(&self, connection: &Arc<Connection>) {
-        self.connections().insert(connection.number, Arc::clone(connection));
-    }
-
-    pub(crate) fn forget_connection(&self, number: u64) {
-        let forgotten = self.connections().remove(&number);
-        drop(forgotten);
-    }
-
-    pub(crate) fn connection_count(&self) -> usize {
-        self.connections().len()
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn takes_calls(&self) -> Result<(), FabricError> {
-        if self.is_stopping() { Err(FabricError::ShuttingDown) } else { Ok(()) }
-    }
-
-    /// Returns the endpoint that this process serves under a name.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Registered>, FabricError> {
-        match self.endpoints.get(name) {
-            Some(registered) => Ok(Arc::clone(&registered)),
-            None => Err(FabricError::NoSuchEndpoint {
-                peer: self.node.clone(),
-                endpoint: name.chars().take(256).collect(),
-            }),
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.closing.cancel();
-        let connections = std::mem::take(&mut *self.connections());
-        for connection in connections.into_values() {
-            connection.close("the service was dropped");
-        }
-    }
-}
 
 async fn bind(
     platform: &Platform,
@@ -187,23 +97,7 @@ impl RpcService {
             ports: "any".to_owned(),
             why: io::Error::other(ended),
         })??;
-        let inner = Arc::new(Inner {
-            incarnation: platform.random_u128(),
-            space: Space::new(options.body_memory, &options.body_folder),
-            platform,
-            options,
-            node,
-            lines: Lines::default(),
-            endpoints: DashMap::default(),
-            peers: Peers::default(),
-            events: broadcast::Sender::new(EVENTS_MAX),
-            connections: Mutex::default(),
-            numbers: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
-            closing: CancellationToken::new(),
-            idle: Arc::new(Notify::new()),
-            strangers: Mutex::default(),
-        });
+        let inner = Arc::new(Inner::new(platform, options, node));
         inner.start_accepting(listener);
         Ok(Self(inner))
     }
@@ -260,15 +154,14 @@ impl RpcService {
 
     /// Ends the service in order: gives its port back, waits at most `within` until the calls of other processes that are under way are
     /// answered, tells the peers, and closes all connections; at least 200 ms are left for writing out. Calls that have no answer by then
-    /// get none. Further calls from other processes are refused with [`FabricError::ShuttingDown`]. Calls to other processes go on while
+    /// get none. Further calls from other processes are refused with
+    /// [`FabricError::ShuttingDown`](crate::FabricError::ShuttingDown). Calls to other processes go on while
     /// their connection is open, at most until this returns; no new connection is made, so without one they fail with the same error. Calls
     /// inside the process go on, also after this has returned. The service cannot be started again: a new one has to be made. May be
     /// repeated.
     pub async fn shutdown(&self, within: Duration) {
         let until = Instant::now() + within;
-        self.0.draining.store(true, Ordering::Release);
-        self.0.closing.cancel();
-        let connections: Vec<_> = self.0.connections().values().cloned().collect();
+        let connections = self.0.drain();
         loop {
             let mut idle = std::pin::pin!(self.0.idle.notified());
             idle.as_mut().enable();

@@ -6,20 +6,17 @@
 //! it on, on the thread where the handler answered.
 
 use crate::{
-    call::{Answer, Ask, Call, CallContext, Caller, Observer},
-    codec::{self, Encoded},
+    call::{Ask, Call, CallContext, Caller, Observer},
+    codec::Encoded,
     connection::Connection,
-    endpoint::{Admitted, CallTarget, Target},
-    error::{CallError, FabricError, REPLY},
-    frame::Kind,
-    scratch,
+    endpoint::{Admitted, CallTarget, Place, Target},
+    error::{CallError, FabricError},
+    pending::Outcome,
+    served::Serving,
 };
-use actix::dev::RecipientRequest;
 use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use std::{
-    fs::File,
     future::Future,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -27,69 +24,6 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 use tokio::sync::oneshot;
-use tokio::task::coop::{Unconstrained, unconstrained};
-
-/// An answer in bytes.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// `Reply`, `Refused` or `Fault`.
-    pub(crate) kind: Kind,
-    pub(crate) body: Vec<u8>,
-    /// The body of an answer that came in a file; `body` is empty then.
-    pub(crate) file: Option<File>,
-}
-
-impl Outcome {
-    /// Makes an outcome whose body is in memory.
-    pub(crate) fn new(kind: Kind, body: Vec<u8>) -> Self {
-        Self { kind, body, file: None }
-    }
-
-    /// Encodes a handler's result.
-    fn of<C: Call>(answer: &Answer<C>) -> Self {
-        let mut body = scratch::take();
-        let (kind, written) = match answer {
-            Ok(reply) => (Kind::Reply, codec::encode_into(&mut body, C::NAME, reply)),
-            Err(error) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),
-        };
-        match written {
-            Ok(()) => Self::new(kind, body),
-            Err(error) => Self::fault(&FabricError::Malformed {
-                what: format!("{REPLY}{}", C::NAME),
-                why: error.to_string(),
-            }),
-        }
-    }
-
-    pub(crate) fn fault(error: &FabricError) -> Self {
-        // A fabric error always has an encoding; an empty body would be read as malformed.
-        Self::new(Kind::Fault, codec::encode(error).unwrap_or_default())
-    }
-
-    /// Tells what the fabric says from what the callee says.
-    pub(crate) fn sort(self) -> Result<Self, FabricError> {
-        match self.kind {
-            Kind::Reply | Kind::Refused => Ok(self),
-            _ => Err(codec::decode("reply of a call: its fault", &self.body)?),
-        }
-    }
-
-    /// Decodes the outcome for the caller: the reply, the callee's typed refusal, or a failure. Blocks the thread if the body
-    /// is in a file.
-    pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
-        let what = format_args!("{REPLY}{}", C::NAME);
-        let body = self.file.as_ref().map_or(Encoded::Bytes(&self.body), Encoded::File);
-        let opened = match self.kind {
-            Kind::Reply => body.decode(what).map_err(CallError::Fabric),
-            _ => Err(match body.decode(what) {
-                Ok(refusal) => CallError::Refused(refusal),
-                Err(error) => CallError::Fabric(error),
-            }),
-        };
-        scratch::give(self.body);
-        opened
-    }
-}
 
 /// The receiver of an encoded answer.
 pub(crate) enum ReplyTo {
@@ -114,68 +48,6 @@ impl ReplyTo {
             // A caller that has gone needs no answer.
             Self::Local(caller) => drop(caller.send(outcome)),
         }
-    }
-}
-
-/// A served call, as the connection that it came over sees it.
-pub(crate) trait Serving: Send + Sync {
-    /// Hands the message to its actor.
-    fn start(self: Arc<Self>);
-    /// Answers that the deadline has passed, unless the call is answered already.
-    fn expire(&self);
-    /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
-    fn abandon(&self);
-}
-
-/// A message on its way through a mailbox. Places are used again: each is some hundred bytes.
-pub(crate) trait Place: Send {
-    /// Decodes a message.
-    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError>;
-    /// Puts the message into the mailbox. To be polled before anything else is sent there.
-    fn send(&mut self, to: &dyn Target, caller: Caller);
-    /// Polls the answer; `None` means that the handler dropped the call without one.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
-    /// Lets go of the message, wherever it is.
-    fn clear(&mut self);
-}
-
-type Request<C> = Unconstrained<RecipientRequest<Ask<C>>>;
-
-/// The place of a message of a kind: all that has to be there for each kind.
-pub(crate) struct PlaceOf<C: Call> {
-    body: Option<C>,
-    request: Pin<Box<Option<Request<C>>>>,
-}
-
-impl<C: Call> PlaceOf<C> {
-    pub(crate) fn new() -> Self {
-        Self { body: None, request: Box::pin(None) }
-    }
-}
-
-impl<C: Call> Place for PlaceOf<C> {
-    fn fill(&mut self, body: Encoded<'_>) -> Result<(), FabricError> {
-        self.body = Some(body.decode(C::NAME)?);
-        Ok(())
-    }
-
-    fn send(&mut self, to: &dyn Target, caller: Caller) {
-        let target = to.as_any().downcast_ref::<CallTarget<C>>();
-        if let (Some(body), Some(target)) = (self.body.take(), target) {
-            self.request.set(Some(unconstrained(target.send(Ask { body, caller }))));
-        }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        match self.request.as_mut().as_pin_mut() {
-            Some(request) => request.poll(cx).map(|done| Some(Outcome::of::<C>(&done.ok()?))),
-            None => Poll::Ready(None),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.body = None;
-        self.request.set(None);
     }
 }
 

@@ -2,7 +2,7 @@
 //! with their actors. Each is here from when it was read until it is answered, so that it has a bound and a deadline
 //! all the time. It must never hold its lock while a call is expired, abandoned or handed to an actor.
 
-use crate::{call::CallContext, endpoint::Registered, serve::Serving};
+use crate::{call::CallContext, endpoint::Registered};
 use hashbrown::HashMap;
 use model::LeaderSession;
 use std::{
@@ -13,6 +13,16 @@ use tokio::time::Instant;
 
 /// A table that was larger than this gives its memory back when it is empty.
 const KEEP: usize = 1024;
+
+/// A served call, as the connection that it came over sees it.
+pub(crate) trait Serving: Send + Sync {
+    /// Hands the message to its actor.
+    fn start(self: Arc<Self>);
+    /// Answers that the deadline has passed, unless the call is answered already.
+    fn expire(&self);
+    /// Records that the caller has stopped waiting: a call that is still in the mailbox is not run.
+    fn abandon(&self);
+}
 
 /// The table of calls that are under way.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use crate::{
     connection::{Connection, PeerInfo},
     driver::Driver,
     error::{Executed, FabricError},
-    rpc::Inner,
+    inner::Inner,
 };
 use platform::{
     BoxListener, BoxStream, HandshakeError, Identity, Introduction,
