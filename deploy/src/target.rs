@@ -101,9 +101,19 @@ mod on_yarn {
     }
 
     pub(super) fn describe() -> Vec<(&'static str, String)> {
-        let Ok(container) = Container::of_this_process() else { return Vec::new() };
+        match Container::of_this_process() {
+            Ok(container) => facts(&container, |name| std::env::var(name).ok()),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Returns what there is to be said of a container whose process has these variables.
+    fn facts(
+        container: &Container,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Vec<(&'static str, String)> {
         let node = format!("{}:{}", container.host, container.port);
-        let user = std::env::var(USER_VARIABLE).unwrap_or_default();
+        let user = variable(USER_VARIABLE).unwrap_or_default();
         let release = crate::yarn::container::hadoop_release();
         vec![
             (
@@ -136,6 +146,31 @@ mod on_yarn {
         };
         inherit(USER_VARIABLE);
         options.get_family(&conf::yarn_containers::TASKMANAGER_ENV).keys().for_each(|n| inherit(n));
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_log_of_a_container_names_its_node_and_the_user_of_its_application() {
+            let variable = |name: &str| {
+                let value = match name {
+                    "CONTAINER_ID" => "container_e02_1570379089091_0019_03_000007",
+                    "NM_HOST" => "node-7",
+                    "NM_PORT" => "45454",
+                    "LOCAL_DIRS" | "LOG_DIRS" | "PWD" => "/d1/app",
+                    "HADOOP_USER_NAME" => "alice",
+                    _ => return None,
+                };
+                Some(value.to_owned())
+            };
+            let container = Container::from_environment(variable).unwrap();
+            let facts: BTreeMap<_, _> = facts(&container, variable).into_iter().collect();
+            assert_eq!(facts["YARN user"], "alice");
+            assert_eq!(facts["YARN node"], "node-7:45454");
+            assert_eq!(facts["YARN container"], "container_e02_1570379089091_0019_03_000007");
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 /// [`prost::Message`]. A field is `LABEL KIND name = TAG;`, where `LABEL` is `optional`, `required` or `repeated` and
 /// `KIND` is a scalar of protocol buffers, `message<Type>`, or `enumeration(Type)`, which is an `i32` in Rust. Options of
 /// prost, such as `default = "…"`, follow in brackets.
+///
+/// Messages are not `#[non_exhaustive]`, or nobody could write them as literals. Requests end with `..Default::default()`, which
+/// a new field does not break.
 macro_rules! messages {
     ($(
         $(#[$about:meta])*
@@ -44,12 +47,14 @@ macro_rules! value {
     (int64) => { i64 };
 }
 
-/// Declares enumerations, which messages carry as `i32`: a value that a later Hadoop adds is kept.
+/// Declares enumerations, which messages carry as `i32`: a value that a later Hadoop adds is kept. They are
+/// `#[non_exhaustive]`, because Hadoop adds variants in minor releases.
 macro_rules! enumerations {
     ($($(#[$about:meta])* pub enum $name:ident { $($variants:tt)* })*) => {$(
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
         #[repr(i32)]
+        #[non_exhaustive]
         pub enum $name { $($variants)* }
     )*};
 }

@@ -158,13 +158,16 @@ fn a_build_that_keeps_too_much_is_refused_and_the_jobmanager_and_its_other_hosts
     let cluster = Cluster::start(&options(&[("jobmanager.memory.process.size", "600m")]), 1);
     let other = start_other(&cluster);
     let watch = Watch::start(cluster.jobmanager.as_ref().unwrap(), ANONYMOUS);
-    let run = cluster.flott(&["run", "-d"], &[&program("hoarder"), "build"]);
+    // The JobManager ends the build a thirty-second below the limit. At this rate it has more than 0.3 s for that, on a busy
+    // machine too; at ten times the rate the build might take what is left before it is gone.
+    let build = [&*program("hoarder"), "build", "--rate", "50"];
+    let run = cluster.flott(&["run", "-d"], &build);
     let most = watch.most();
     let said = String::from_utf8_lossy(&run.stderr);
     eprintln!("at most {} MiB; {said}", most / MIB);
     assert!(!run.status.success());
     assert!(said.contains("of 600m (jobmanager.memory.process.size)"), "{said}");
-    assert!((300 * MIB..620 * MIB).contains(&most), "{} MiB", most / MIB);
+    assert!((300 * MIB..=600 * MIB).contains(&most), "{} MiB", most / MIB);
     cluster.await_state(&other, "RUNNING", SOON);
     assert_eq!(exceptions(&cluster, &other).exception_history.entries.len(), 0);
 }

@@ -567,6 +567,50 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
     }
 }
 
+#[test]
+fn a_program_host_logs_in_the_trace_of_its_jobs_submission() {
+    let logs = tempfile::tempdir().unwrap();
+    let options = [("log.dir", logs.path().to_str().unwrap()), ("log.level", "info,host=debug")];
+    let cluster = Cluster::start(&options, 1);
+    let named = TraceContext { trace: 0x5eed_0000_0000_0000_0000_0000_0000_0008, span: 1 };
+    let client = cluster.client().with_trace(named);
+    let job = cluster.block_on(async {
+        let jar = client.upload(&bin("sequence_sum"), |_| ()).await.unwrap();
+        let request = request(&["--count", "100", "--keys", "7"], 1);
+        client.run(jar.jar_id(), &request).await.unwrap().jobid
+    });
+    cluster.await_state(&job, "FINISHED", SOON);
+    let files = logs.path().read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let of_host = |name: &str| {
+        name.contains("taskmanager") && name.contains("-host-") && name.ends_with(".log")
+    };
+    let host = files.filter(|path| of_host(path.file_name().unwrap().to_str().unwrap()));
+    let [host] = &host.collect::<Vec<_>>()[..] else { panic!("one host has run") };
+    let host = std::fs::read_to_string(host).unwrap();
+    let states: Vec<&str> = host.lines().filter(|line| line.contains("task state")).collect();
+    assert!(!states.is_empty(), "{host}");
+    let trace = format!(" trace={:032x}", named.trace);
+    assert!(states.iter().all(|line| line.ends_with(&trace)), "{host}");
+}
+
+#[test]
+fn a_jobmanager_that_is_bound_to_the_ipv6_loopback_runs_jobs() {
+    let loopback = std::net::TcpListener::bind("[::1]:0");
+    assert!(loopback.is_ok(), "the test needs IPv6 on the loopback interface: {loopback:?}");
+    let options = [("jobmanager.rpc.address", "[::1]"), ("jobmanager.bind-host", "[::1]")];
+    let mut cluster = Cluster::new(&options);
+    let ready = cluster.start_jobmanager().to_string();
+    assert!(ready.contains(&format!("\"[::1]:{}\"", cluster.rpc_port)), "{ready}");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", cluster.rpc_port)).is_err());
+    cluster.start_taskmanager(&[]);
+    cluster.await_taskmanagers(1);
+    let text = repository_text();
+    let out = cluster.folder.path().join("counts");
+    let job = cluster.count_words(text.to_str().unwrap(), &out, "1");
+    cluster.await_state(&job, "FINISHED", SOON);
+    assert_eq!(output_lines(&out), expected_counts(&text));
+}
+
 /// Number of jobs with log files of program hosts, by the log file of the process that they are beside.
 fn jobs_with_logs(folder: &Path) -> BTreeMap<String, usize> {
     let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

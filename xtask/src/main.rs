@@ -24,11 +24,13 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   verify [--only CHECK]...   every check, changing nothing: fmt, tidy, deps, options, clippy, docs, deny
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
-  test                       as root: looks for the programs that it needs and installs what is missing, or names it;
+  test                       as root: looks for the programs that it needs and installs what is missing (with sudo for another
+                             user, who is then told to run it as root), or names it;
                              builds the programs that tests start, then runs every test, those of hadoop against
                              clusters of its own
   flink-client               Flink's own REST client against a cluster; needs Maven and a JDK
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
+  bench allocator [ARGS]     [--pairs N] [--lines N]
   bench throughput [ARGS]    [--against flink|renoir]... [--workload NAME]... [--pairs N] [--records N]
   bench recovery|checkpoint_cpu [ARGS]
                              [--against flink]

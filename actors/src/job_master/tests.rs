@@ -297,6 +297,64 @@ async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
     assert!(cause.message.contains("node 3 'map'"), "{cause}");
 }
 
+/// Keeps what a thread logs: the level, and the fields as text, the message among them.
+#[derive(Clone, Default)]
+struct Logged(Arc<std::sync::Mutex<Vec<(tracing::Level, String)>>>);
+
+impl tracing::Subscriber for Logged {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            text += &format!(" {}={value:?}", field.name());
+        });
+        self.0.lock().unwrap().push((*event.metadata().level(), text));
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
+    let logged = Logged::default();
+    let _watched = tracing::subscriber::set_default(logged.clone());
+    let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+    let worker = f.deployed("tm1").await;
+    let newest = || worker.attempts().split_off(worker.attempts().len() - 2);
+    for failure in 1..=4 {
+        let attempts = newest();
+        worker.report(&attempts, ExecutionState::Running).await;
+        worker.report(&attempts[..1], ExecutionState::Failed).await;
+        worker.report(&attempts[1..], ExecutionState::Canceled).await;
+        until("deployed again", || worker.attempts().len() == 2 + 2 * failure).await;
+    }
+    worker.report(&newest(), ExecutionState::Running).await;
+    worker.report(&newest(), ExecutionState::Finished).await;
+    assert_eq!(f.ended_as().await, JobStatus::Finished);
+    let lines = logged.0.lock().unwrap().clone();
+    let warnings = |words: &str| -> Vec<String> {
+        let of = lines
+            .iter()
+            .filter(|(level, text)| *level == tracing::Level::WARN && text.contains(words));
+        of.map(|(_, text)| text.clone()).collect()
+    };
+    let [status] = &warnings("message=job status")[..] else { panic!("{lines:?}") };
+    assert!(status.contains("status=RESTARTING") && status.contains("it broke"), "{status}");
+    let [count] = &warnings("the last failure of the job came again")[..] else {
+        panic!("{lines:?}")
+    };
+    assert!(count.contains("repeats=3"), "{count}");
+    let restarts = lines.iter().filter(|(_, text)| text.contains("status=RESTARTING"));
+    assert_eq!(restarts.count(), 4, "the others are for those who look closer");
+}
+
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
     let f = Fixture::start(graph(1, 2, false), PATIENT).await;

@@ -5,18 +5,7 @@ use crate::words::{WORDS_PER_LINE, line, splitmix64};
 use flott::prelude::*;
 use std::time::Duration;
 
-/// Declares the word count: lines → owned words → key by word → running count → checksum of every update. `records` are words, ten to a
-/// line; a rest below ten is left out. The stream has one record, at the end: the number of updates, and the wrapping sum of their hashes.
-pub fn word_count(env: &Environment, records: u64) -> Stream<(u64, u64)> {
-    env.sequence(0..records / WORDS_PER_LINE)
-        .map(line)
-        .flat_map(|line: String, out| {
-            out.collect_all(line.split_ascii_whitespace().map(str::to_owned));
-        })
-        .key_by(|word| word)
-        .count()
-        .checksum()
-}
+pub use super::word_count::word_count;
 
 /// Declares the word count of [`word_count`] with words of the type `CompactString`, which need no heap.
 pub fn word_count_text(env: &Environment, records: u64) -> Stream<(u64, u64)> {

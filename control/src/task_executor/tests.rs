@@ -430,6 +430,24 @@ fn a_lost_job_master_ends_its_tasks_and_the_slots_wait_for_the_next() {
 }
 
 #[test]
+fn tasks_that_end_because_their_job_master_is_silent_say_for_how_long_and_by_which_option() {
+    let mut te = Te::running();
+    let commands = te.step(Event::JobMasterSilent { job: JOB, id: jm(1) });
+    let causes: Vec<_> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::UpdateTaskStates { updates, .. } => updates[0].cause.clone(),
+            _ => None,
+        })
+        .collect();
+    let message = "the JobMaster was not heard for 0.6 of heartbeat.timeout, so the job's tasks here were ended";
+    assert_eq!(causes, [FailureCause::recoverable("Fenced", message)]);
+    // The number in the message is that of the rule.
+    let limits = crate::liveness::Limits::default();
+    assert_eq!(limits.fence_after() * 10, limits.timeout * 6);
+}
+
+#[test]
 fn a_silent_job_masters_tasks_are_killed_and_reported_when_it_is_heard_again() {
     let mut te = Te::running();
     let silent = |n| Event::JobMasterSilent { job: JOB, id: jm(n) };

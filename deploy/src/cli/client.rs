@@ -90,6 +90,40 @@ fn host_and_port(text: &str, default_port: u16) -> Result<(String, u16), Failure
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// Answers one request, and returns the trace that the request names.
+    async fn answer(listener: &TcpListener) -> u128 {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(stream.read_u8().await.unwrap());
+        }
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let request = String::from_utf8(request).unwrap();
+        let mut lines = request.lines();
+        let named = lines.find_map(|line| line.strip_prefix("traceparent: ")).unwrap();
+        TraceContext::from_traceparent(named).unwrap().trace
+    }
+
+    #[tokio::test]
+    async fn all_requests_of_a_command_are_one_trace_and_those_of_another_command_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let [one, other] = [(); 2].map(|()| at(&Options::default(), "127.0.0.1", port));
+        let mut traces = Vec::new();
+        for client in [&one, &one, &other] {
+            let asked = client.get::<serde_json::Value>("/overview");
+            let (asked, trace) = tokio::join!(asked, answer(&listener));
+            asked.unwrap();
+            traces.push(trace);
+        }
+        assert_eq!(traces[0], traces[1]);
+        assert_ne!(traces[0], traces[2]);
+    }
 
     #[test]
     fn who_finds_no_cluster_is_told_which_configuration_was_used() {

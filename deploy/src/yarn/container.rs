@@ -96,7 +96,10 @@ impl Container {
         Ok(container)
     }
 
-    fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ContainerError> {
+    /// Reads the container from these variables.
+    pub(crate) fn from_environment(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, ContainerError> {
         let set = |name: &'static str| {
             variable(name)
                 .filter(|value| !value.trim().is_empty())

@@ -189,6 +189,10 @@ impl ApplicationLogs<'_> {
                     continue;
                 }
                 NodeFile::Checksum | NodeFile::Partial => continue,
+                other => {
+                    output.failed(&format!("{}: {other:?}, which is not read", file.path));
+                    continue;
+                }
             }
             let length = whole.get(node).copied().filter(|_| place.format == LogFormat::Indexed);
             let length = length.unwrap_or(file.length as u64);

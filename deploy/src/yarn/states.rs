@@ -4,11 +4,15 @@
 //! it is.
 
 use hadoop::yarn::messages::{ApplicationReport, YarnApplicationState};
+use std::fmt::Debug;
 
 /// Returns the sentence for a report, without the application's id. `None`: the report contains
 /// nothing new for users.
 pub(super) fn sentence(report: &ApplicationReport) -> Option<String> {
     let text = report.diagnostics().trim();
+    if let Some(number) = report.state.filter(|n| YarnApplicationState::try_from(*n).is_err()) {
+        return Some(unknown(number, text));
+    }
     Some(match report.state() {
         YarnApplicationState::New
         | YarnApplicationState::NewSaving
@@ -22,7 +26,13 @@ pub(super) fn sentence(report: &ApplicationReport) -> Option<String> {
         }
         YarnApplicationState::Failed => format!("failed{}", why(text)),
         YarnApplicationState::Killed => format!("was killed{}", why(text)),
+        other => unknown(other, text),
     })
+}
+
+/// Returns the sentence for a state of a later Hadoop.
+fn unknown(state: impl Debug, text: &str) -> String {
+    format!("in state {state:?}, which this version of Flott does not know{}", why(text))
 }
 
 /// Returns the sentence for a step on the way to the JobManager's container.
@@ -114,5 +124,18 @@ mod tests {
         assert_eq!(failed, "failed: AM Container exited with exitCode: 1");
         assert_eq!(said(YarnApplicationState::Killed, "N/A").unwrap(), "was killed");
         assert_eq!(said(YarnApplicationState::Finished, "").unwrap(), "ended as Undefined");
+    }
+
+    #[test]
+    fn a_state_of_a_later_hadoop_is_named_by_its_number() {
+        let report = ApplicationReport {
+            state: Some(77),
+            diagnostics: Some("paused by its queue".to_owned()),
+            ..ApplicationReport::default()
+        };
+        assert_eq!(
+            sentence(&report).as_deref(),
+            Some("in state 77, which this version of Flott does not know: paused by its queue")
+        );
     }
 }

@@ -87,8 +87,15 @@ async fn aggregated(
             let name = name(&file);
             match NodeFile::named(name) {
                 NodeFile::Logs => {}
-                NodeFile::Archive => eprintln!("{}: an archive, not read", file.path),
+                NodeFile::Archive => {
+                    eprintln!("{}: an archive, not read", file.path);
+                    continue;
+                }
                 NodeFile::Checksum | NodeFile::Partial => continue,
+                other => {
+                    eprintln!("{}: {other:?}, not read", file.path);
+                    continue;
+                }
             }
             let length = whole.get(name).copied().filter(|_| format == LogFormat::Indexed);
             let length = length.unwrap_or(file.length as u64);

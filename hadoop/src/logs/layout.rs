@@ -21,6 +21,7 @@ pub struct LogPlace {
 /// The kind of a file in a directory of collected logs (a [`LogPlace`]), by its name: logs to read, a checksum beside an indexed file that
 /// still grows, a partial file to leave alone, or an archive that is not read here.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeFile {
     /// A file with a node's logs, which `LogDecoder` reads.
     Logs,

@@ -358,6 +358,34 @@ mod tests {
         assert_eq!(account.balance(), 0);
     }
 
+    /// The allocator must not unwind: it runs in destructors and while a thread unwinds already.
+    #[test]
+    fn memory_that_there_is_not_is_null_and_counts_nothing_and_nothing_unwinds() {
+        let none = layout(isize::MAX as usize - 7);
+        let account = Account::open();
+        let entered = account.enter();
+        let block = allocate(100_000);
+        let asked = std::panic::catch_unwind(|| {
+            // SAFETY: the layouts' sizes are not zero, and the block has the layout that it was allocated with.
+            let all = unsafe {
+                [
+                    COUNTING.alloc(none),
+                    COUNTING.alloc_zeroed(none),
+                    COUNTING.realloc(block, layout(100_000), none.size()),
+                ]
+            };
+            std::hint::black_box(all).map(|block| block.is_null())
+        });
+        assert_eq!(asked.unwrap(), [true; 3]);
+        settle();
+        assert_eq!(account.balance(), 100_000, "the block is as it was");
+        free(block, 100_000);
+        drop(entered);
+        assert_eq!(account.balance(), 0);
+        // An account that cannot be is the shared one, not a panic.
+        assert!(std::ptr::eq(slot(usize::MAX), &raw const SLOTS[SHARED]));
+    }
+
     #[test]
     fn what_is_handed_over_is_the_receivers() {
         let (producer, consumer) = (Account::open(), Account::open());

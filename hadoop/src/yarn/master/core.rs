@@ -17,6 +17,7 @@ const REQUESTS_MAX: usize = 10_000;
 /// The reason why a request for containers was not accepted by [`Master::request`] or [`AmRmClient::request`](super::AmRmClient::request),
 /// found without asking the ResourceManager; no request was added. A refusal by the ResourceManager is a [`MasterEvent::Refused`] instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// The number of open requests has reached its bound of 10,000. Requests that were granted in full, taken back or refused do not count.
     #[error("{REQUESTS_MAX} requests are open already")]

@@ -3,6 +3,7 @@
 /// The way in which a container ended, by YARN's exit status. Comes with [`MasterEvent::Completed`](super::MasterEvent::Completed); the
 /// program's own codes and YARN's reasons are one number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ContainerExit {
     /// The program ended with code 0.
     Success,
