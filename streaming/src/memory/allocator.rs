@@ -38,6 +38,10 @@ const SHARED: usize = 0;
 /// case, which a program does not survive, that there is no memory for it.
 const LARGE: usize = 64 << 10;
 
+/// The size in bytes, the address space of a process on x86-64, from which no block can grow: such a request is not counted ahead, because
+/// a count near [`OUTSIDE`] would be taken for it.
+const ADDRESS_SPACE: usize = 1 << 47;
+
 /// One account, alone in its cache line, because threads add to different accounts all the time.
 #[repr(align(64))]
 struct Slot {
@@ -133,10 +137,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
             return unsafe { self.0.realloc(block, layout, size) };
         }
         // Both blocks exist while one is copied to the other, which takes time for large ones.
-        count(new);
+        let ahead = if size < ADDRESS_SPACE { new } else { 0 };
+        count(ahead);
         // SAFETY: as above.
         let moved = unsafe { self.0.realloc(block, layout, size) };
-        count(if moved.is_null() { -new } else { -old });
+        count(if moved.is_null() { -ahead } else { new - ahead - old });
         moved
     }
 }
