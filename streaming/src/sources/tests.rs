@@ -1075,7 +1075,7 @@ fn a_split_that_a_thread_finds_during_the_snapshot_is_in_the_enumerators_part_al
     let mut test = testing::source(Finding).open().unwrap();
     let first = test.snapshot().unwrap();
     test.run().unwrap();
-    assert_eq!(test.output(), [found.clone()]);
+    assert_eq!(test.output(), std::slice::from_ref(&found));
     let mut again = testing::source(Finding).restore(first).open().unwrap();
     again.snapshot().unwrap();
     again.run().unwrap();
