@@ -137,11 +137,14 @@ impl StateReader {
     pub async fn delete(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let folder = parent(&snapshot.uri);
         let local = resolved_path(folder).await;
-        self.delete_unshared(snapshot).await?;
+        let older = objects_of(&snapshot.metadata).filter(|uri| parent(uri) != folder);
+        let shared = self.delete_unshared(snapshot, older.map(str::to_owned).collect()).await?;
         for uri in objects_of(&snapshot.metadata).filter(|uri| parent(uri) == folder) {
             self.delete_object(uri).await?;
         }
         self.delete_object(&snapshot.uri).await?;
+        // Another call may have deleted the last other checkpoint that needed these meanwhile.
+        self.delete_unshared(snapshot, shared).await?;
         if let Some(local) = local {
             remove_if_empty(local, snapshot.checkpoint_of).await;
         }
@@ -173,18 +176,18 @@ impl StateReader {
         Ok(dependents.collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    /// Deletes those objects of a checkpoint in the folders of older checkpoints that nothing else needs, and the folders that are empty
-    /// then. Does nothing for a savepoint, all of whose objects are in its own folder.
-    async fn delete_unshared(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let folder = parent(&snapshot.uri);
-        let older: BTreeSet<String> = objects_of(&snapshot.metadata)
-            .filter(|uri| parent(uri) != folder)
-            .map(str::to_owned)
-            .collect();
+    /// Deletes those of the objects of a checkpoint in the folders of older checkpoints, `older`, that nothing else needs, and the folders
+    /// that are empty then. Returns those that another checkpoint needs; none if nobody knows. Does nothing for a savepoint, all of whose
+    /// objects are in its own folder.
+    async fn delete_unshared(
+        &self,
+        snapshot: &Snapshot,
+        mut older: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, StoreError> {
         if snapshot.checkpoint_of.is_none() || older.is_empty() {
-            return Ok(());
+            return Ok(BTreeSet::new());
         }
-        let unshared = match unshared(older, &self.others(&snapshot.uri).await?) {
+        let unshared = match unshared(older.clone(), &self.others(&snapshot.uri).await?) {
             Ok(unshared) => unshared,
             Err(other) => {
                 tracing::warn!(
@@ -192,10 +195,10 @@ impl StateReader {
                     "files of older checkpoints that the deleted checkpoint refers to stay: the metadata in {other} cannot be read, so \
                      that nobody knows whether that checkpoint needs them; delete them by hand once it is gone"
                 );
-                return Ok(());
+                return Ok(BTreeSet::new());
             }
         };
-        let of_job = parent(folder);
+        let of_job = parent(parent(&snapshot.uri));
         let store = self.store(of_job).await?;
         for uri in &unshared {
             // Below the folder of the job, the store removes the folder of a checkpoint with its last object.
@@ -203,7 +206,8 @@ impl StateReader {
                 store.delete(name).await?;
             }
         }
-        Ok(())
+        older.retain(|object| !unshared.contains(object));
+        Ok(older)
     }
 
     /// Reads the metadata of all checkpoints in the folder of a job except that at `uri`, which is one of them.
@@ -220,7 +224,9 @@ impl StateReader {
                 }
                 continue;
             };
-            if !is_metadata(file) || objects::below(of_job, &name) == uri {
+            // Whatever `snapshot` would read counts, a copy `_metadata.bak` too.
+            let is_read = file.starts_with(METADATA) && !file.contains('/');
+            if !is_read || objects::below(of_job, &name) == uri {
                 continue;
             }
             let metadata = match store.get(&name).await {
@@ -282,7 +288,7 @@ impl StateReader {
 
     /// Reads the metadata that `given` names: a file, or the only one in a folder. Returns the folder, the name of the file, and its bytes.
     ///
-    /// The file `_metadata` is read first, because that of a savepoint has this name; only if it does not exist, the folder is listed: the
+    /// A named file is read first. The folder is listed if `given` is the folder, or its file `_metadata` and that does not exist: the
     /// metadata of a checkpoint has a longer name, which nobody needs to know.
     async fn metadata_at(&self, given: &str) -> Result<(String, String, Bytes), CheckpointError> {
         let (folder, named) = folder_and_file(given);
@@ -713,6 +719,12 @@ mod tests {
         dispose(&folder).await;
         assert!(!folder.exists() && file.exists());
         assert_eq!(chk.read(&five).await.unwrap(), "5", "checkpoint 8 may need it");
+        // A copy of metadata under another name can be restored from, so that it counts.
+        directory(home).put_metadata(&metadata(8, 1, vec![five.clone()])).await.unwrap();
+        std::fs::rename(&file, eight.join("_metadata.bak")).unwrap();
+        let folder = incremental(home, 9, &[&five]).await;
+        dispose(&folder).await;
+        assert_eq!(chk.read(&five).await.unwrap(), "5", "the copy needs it");
         // A listing does not look into a folder that is somewhere else.
         std::fs::remove_dir_all(&eight).unwrap();
         std::os::unix::fs::symlink(home, &eight).unwrap();

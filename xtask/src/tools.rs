@@ -54,11 +54,12 @@ struct Rights {
 }
 
 impl Rights {
-    fn look() -> Result<Self> {
+    /// Looks at this machine and user. Tries `sudo`, which may be logged, only if something has to be installed.
+    fn look(something_is_missing: bool) -> Result<Self> {
         let is_root = output(Command::new("id").arg("-u"))?.trim() == "0";
         Ok(Self {
             is_root,
-            sudo: !is_root && sudo_asks_nothing(),
+            sudo: !is_root && something_is_missing && sudo_asks_nothing(),
             fuse: fs::File::options().read(true).write(true).open(FUSE).is_ok(),
             apt_get: find("apt-get").is_some(),
         })
@@ -91,7 +92,7 @@ fn sudo_asks_nothing() -> bool {
 /// named with its package.
 pub(crate) fn ensure() -> Result<()> {
     let missing = missing(|program| find(program).is_some());
-    let rights = Rights::look()?;
+    let rights = Rights::look(!missing.is_empty())?;
     let commands = plan(&missing, rights)?;
     if !commands.is_empty() {
         eprintln!("   missing: {}", list(&missing));

@@ -181,8 +181,8 @@ fn unusable(directory: &str, error: &StoreError) -> SavepointError {
 /// Returns the refusal of a savepoint in the folder `own` of the job's checkpoints, with the remedy.
 fn inside(directory: &str, own: &str) -> SavepointError {
     SavepointError::Directory(format!(
-        "the savepoint cannot be stored in '{directory}', which is in the folder of the job's checkpoints, {own}: the job deletes what \
-         is in there with its checkpoints; name a directory outside of it, in the request or by execution.checkpointing.savepoint-dir"
+        "the savepoint cannot be stored in '{directory}', which is in the folder of the job's checkpoints, {own}: the job deletes the \
+         folders chk-… in there with its checkpoints; name a directory outside of it, in the request or by execution.checkpointing.savepoint-dir"
     ))
 }
 

@@ -254,7 +254,13 @@ impl JobCore {
                 // The answer follows when the job has finished.
                 self.savepoints.stopped = Some(request);
                 if self.status() != JobStatus::Running {
-                    let why = self.newest_failure();
+                    // The history also has checkpoints that were passed over at the start.
+                    let why = match self.status() {
+                        JobStatus::Cancelling | JobStatus::Canceled => {
+                            "the job is being canceled".to_owned()
+                        }
+                        _ => self.newest_failure(),
+                    };
                     self.abort_savepoints(&why);
                 }
             }

@@ -6,7 +6,11 @@ use gateways::job_master::CoordinationError;
 use model::ExecutionAttemptId;
 use serde_bytes::ByteBuf;
 use std::{
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
     thread::JoinHandle,
 };
 use streaming::{
@@ -36,26 +40,56 @@ impl Work {
     }
 }
 
+/// Counts what is in the queue: requests, of which there are at most [`WAITING_MAX`], and at most one [`Work::Wake`], however often a
+/// coordinator is woken.
+#[derive(Default)]
+struct Queued {
+    requests: AtomicUsize,
+    has_wake: AtomicBool,
+}
+
+impl Queued {
+    /// Takes a place for a request. Returns false, with no effect, if there is none.
+    fn try_add(&self) -> bool {
+        let more = |requests| (requests < WAITING_MAX).then_some(requests + 1);
+        self.requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Gives the place of this element back. The thread calls it before it looks for wakes, so that a wake from then on is queued or seen.
+    fn removed(&self, work: &Work) {
+        match work {
+            Work::Wake => self.has_wake.store(false, Ordering::Release),
+            _ => _ = self.requests.fetch_sub(1, Ordering::AcqRel),
+        }
+    }
+}
+
 /// The queue of a coordinator's thread that is still to be started, and the coordinator's waker.
 pub(super) struct Inbox {
     queue: Arc<mpsc::SyncSender<Work>>,
+    queued: Arc<Queued>,
     work: mpsc::Receiver<Work>,
     waker: CoordinatorWaker,
 }
 
 impl Inbox {
     pub(super) fn new() -> Self {
-        let (queue, work) = mpsc::sync_channel(WAITING_MAX);
+        // One place more than requests may take, for the wake.
+        let (queue, work) = mpsc::sync_channel(WAITING_MAX + 1);
         let queue = Arc::new(queue);
+        let queued = Arc::new(Queued::default());
+        let waits = Arc::clone(&queued);
         // A thread of the coordinator's own that keeps the waker must not keep the coordinator's thread from ending.
         let waking = Arc::downgrade(&queue);
         let waker = CoordinatorWaker::new(move || {
-            if let Some(queue) = waking.upgrade() {
-                // A full queue needs no request more: the thread looks for wakes after each of those that wait.
+            if let Some(queue) = waking.upgrade()
+                && !waits.has_wake.swap(true, Ordering::AcqRel)
+            {
+                // It fails only if the thread takes no more requests.
                 let _ = queue.try_send(Work::Wake);
             }
         });
-        Self { queue, work, waker }
+        Self { queue, queued, work, waker }
     }
 
     /// Returns the waker, which does nothing once the thread takes no more requests.
@@ -68,6 +102,7 @@ impl Inbox {
 pub(super) struct Runner {
     /// `None` while the thread is ending.
     queue: Option<Arc<mpsc::SyncSender<Work>>>,
+    queued: Arc<Queued>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -92,11 +127,13 @@ impl Runner {
         former: Option<JoinHandle<()>>,
         on_failure: OnFailure,
     ) -> std::io::Result<Self> {
-        let Inbox { queue, work, waker } = inbox;
+        let Inbox { queue, queued, work, waker } = inbox;
+        let taken = Arc::clone(&queued);
         let thread = threads::spawn("flott-coord", STACK_BYTES, move || {
             former.map(JoinHandle::join);
             let mut slot = Slot { coordinator: Some(coordinator), on_failure, is_started: false };
             while let Ok(work) = work.recv() {
+                taken.removed(&work);
                 slot.work(work);
                 if slot.is_started && waker.take() {
                     slot.wake();
@@ -104,7 +141,7 @@ impl Runner {
             }
             slot.drop_coordinator();
         })?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), queued, thread: Some(thread) })
     }
 
     /// Takes no more requests, and returns the thread, which ends after those that wait.
@@ -116,12 +153,17 @@ impl Runner {
     /// Queues a request, or answers it with [`CoordinationError::Unavailable`] if the queue is full.
     pub(super) fn post(&self, work: Work) {
         let Some(queue) = &self.queue else { return };
-        if let Err(mpsc::TrySendError::Full(work) | mpsc::TrySendError::Disconnected(work)) =
-            queue.try_send(work)
-        {
-            let why = "too many requests wait for the coordinator".to_owned();
-            work.refuse(CoordinationError::Unavailable(why));
-        }
+        let refused = match self.queued.try_add() {
+            true => match queue.try_send(work) {
+                Ok(()) => return,
+                Err(mpsc::TrySendError::Full(work) | mpsc::TrySendError::Disconnected(work)) => {
+                    work
+                }
+            },
+            false => work,
+        };
+        let why = "too many requests wait for the coordinator".to_owned();
+        refused.refuse(CoordinationError::Unavailable(why));
     }
 
     /// Queues a call after the requests that wait already, and returns at once.
@@ -361,6 +403,35 @@ mod tests {
         let notes = rest(test);
         assert_eq!(notes[..3], ["snapshot ends", "woken", "request"]);
         assert_eq!(notes.len(), 2 + WAITING_MAX);
+    }
+
+    #[test]
+    fn wakes_between_requests_take_the_place_of_none() {
+        let test = test(false);
+        started(&test);
+        snapshot(&test);
+        let (reached, at_last) = mpsc::channel();
+        let (go_on, may_end) = mpsc::channel::<()>();
+        for _ in 1..WAITING_MAX {
+            let waker = test.waker.clone();
+            test.runner.begin(move |_| {
+                waker.wake();
+                Ok(())
+            });
+        }
+        test.runner.begin(move |_| {
+            reached.send(()).unwrap();
+            may_end.recv().map_err(|error| error.to_string())
+        });
+        test.go_on.send(()).unwrap();
+        at_last.recv().unwrap();
+        for _ in 0..WAITING_MAX {
+            let (reply, _) = futures::channel::oneshot::channel();
+            test.runner.post(Work::Client(Vec::new(), reply));
+        }
+        go_on.send(()).unwrap();
+        let requests = rest(test).into_iter().filter(|note| *note == "request").count();
+        assert_eq!(requests, WAITING_MAX);
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Connection {
     }
 
     async fn write(&self, mut write: BoxWrite) -> Result<(), Ended> {
-        // TLS encrypts one slice at a time, and small ones would become small records.
+        // A stream that takes one slice per write, such as a simulated one, gets all frames in one buffer.
         let mut out = Outgoing::new(write.is_write_vectored());
         loop {
             self.write_control(out.frames());

@@ -297,7 +297,8 @@ impl LinkOut {
         let head = flow.queue.front_mut()?;
         let payload = head.bytes().get(start..end).unwrap_or_default();
         let frame = Frame::Data { link: self.id, index, flags, next, backlog, payload };
-        if out.copies(payload.len()) {
+        // A slice of the last part would keep the whole element, whose memory is given back below.
+        if out.copies(payload.len()) || (!more && start > 0) {
             frame.encode(out.frames());
         } else {
             frame.encode_head(out.frames());

@@ -147,11 +147,6 @@ impl<K: Key> Timers<K> {
         self.event.len() + self.processing.len()
     }
 
-    /// Drops the timers of processing time. A snapshot that is being written has them all the same.
-    pub(super) fn drop_processing(&mut self) {
-        while self.processing.pop_due(i64::MAX).is_some() {}
-    }
-
     /// Appends all timers: for each clock a varint count, then the moment (zigzag) and the key of each timer.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for queue in [&self.event, &self.processing] {

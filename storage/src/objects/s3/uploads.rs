@@ -57,7 +57,7 @@ impl S3 {
         let client = ReqwestConnector::default().connect(&self.options)?;
         let (mut found, mut from) = (Vec::new(), None);
         loop {
-            let page = self.page(&client, from.as_ref()).await?;
+            let page = self.page_again(&client, from.as_ref()).await?;
             found.extend(page.upload);
             let next = Some((page.next_key_marker, page.next_upload_id_marker));
             if !page.is_truncated {
@@ -68,6 +68,23 @@ impl S3 {
             }
             from = next;
         }
+    }
+
+    /// Asks for a page, and again at most [`RETRIES`](super::RETRIES) times if the server is busy or does not answer.
+    async fn page_again(
+        &self,
+        client: &HttpClient,
+        from: Option<&(String, String)>,
+    ) -> Result<Page, Error> {
+        let mut pause = super::PAUSES.init_backoff;
+        for _ in 0..super::RETRIES {
+            match self.page(client, from).await {
+                Err(error) if may_pass(&error) => tokio::time::sleep(pause).await,
+                read => return read,
+            }
+            pause = (pause * 2).min(super::PAUSES.max_backoff);
+        }
+        self.page(client, from).await
     }
 
     /// Asks for the page behind this key and upload, the first one if there is none.
@@ -91,10 +108,18 @@ impl S3 {
         let body = answer.into_body().bytes().await.map_err(unanswered)?;
         let text = String::from_utf8_lossy(&body);
         if !status.is_success() {
-            return Err(failed(format!("{}{status}: {text}", super::BAD_STATUS)));
+            // The page of a proxy may show the URL, which is signed: only an answer of S3's own is told.
+            let told = if text.contains("</Code>") { &*text } else { "no answer of S3" };
+            return Err(failed(format!("{}{status}: {told}", super::BAD_STATUS)));
         }
         page_of(&text)
     }
+}
+
+/// Returns true for an answer that another request may not get: 5xx, 429, or none at all.
+fn may_pass(error: &Error) -> bool {
+    let is_busy = super::has_status(error, "5") || super::has_status(error, "429");
+    is_busy || super::http_error(error).is_some_and(|error| super::no_answer(error.kind()))
 }
 
 fn page_of(text: &str) -> Result<Page, Error> {

@@ -75,10 +75,15 @@ where
     ) -> Result<Flow, TaskError> {
         let ended_at = *self.ended_at.get_or_insert_with(|| clock(context));
         let fired = self.fire(TimeDomain::ProcessingTime, ended_at, out, context)?;
-        if fired == Flow::Done {
-            self.timers.drop_processing();
+        if fired != Flow::Done {
+            return Ok(fired);
         }
-        Ok(fired)
+        while self.timers.processing.pop_due(i64::MAX).is_some() {
+            if !out.should_continue() {
+                return Ok(Flow::More);
+            }
+        }
+        Ok(Flow::Done)
     }
 
     /// Asks the host for a wake-up at the earliest timer of processing time. If timers that are due have not fired, the wake-up comes at
@@ -99,8 +104,11 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         self.alarm.rang();
+        let now = clock(context);
+        // While the end of input waits for the output, the clock goes on.
+        let now = self.ended_at.map_or(now, |ended_at| ended_at.min(now));
         self.due_left = out.is_full()
-            || self.fire(TimeDomain::ProcessingTime, clock(context), out, context)? != Flow::Done;
+            || self.fire(TimeDomain::ProcessingTime, now, out, context)? != Flow::Done;
         self.restored_due &= self.due_left;
         Ok(())
     }

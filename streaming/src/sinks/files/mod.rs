@@ -140,9 +140,10 @@ impl RollingPolicy {
 /// While a file is written, its name begins with a dot (and ends with `.inprogress`, `.pending` or, while a savepoint holds the file,
 /// `.kept`); on S3 it is an upload that nobody sees, with an empty object `.upload-….kept` while a savepoint holds it. What a failed
 /// attempt leaves over is deleted when the job has completed its next checkpoint, and what a job leaves over that is cancelled can be
-/// deleted by hand. On S3 the former needs the permissions to list and to abort uploads (`s3:ListBucketMultipartUploads`,
-/// `s3:AbortMultipartUpload`), without which the job warns and goes on, and a lifecycle rule of the bucket for incomplete uploads should
-/// delete the latter; it must not delete uploads that belong to a savepoint which is to be restored.
+/// deleted by hand. On S3 the former needs `s3:ListBucketMultipartUploads`, `s3:AbortMultipartUpload`, `s3:GetObject` and
+/// `s3:ListBucket`, without which the job warns and goes on; MinIO does not list the uploads of a folder, so that its own expiry has to
+/// delete them. The object `.kept` stays if another attempt or job publishes the file. A lifecycle rule of the bucket for incomplete
+/// uploads should delete what a cancelled job leaves over; it must not delete uploads that belong to a savepoint which is to be restored.
 ///
 /// On S3 the options `s3.endpoint`, `s3.region`, `s3.access-key`, `s3.secret-key` and `s3.path.style.access` of the job or the cluster
 /// count, else the environment variables `AWS_…`.
