@@ -135,7 +135,7 @@ pub struct StateDeclaration {
     pub ttl_ms: Option<u64>,
     /// Settings of the operator on which the content of the state depends, as text for people and for comparison, such as `windows with
     /// size 60000 ms, slide 60000 ms and offset 0 ms`. An operator with other settings cannot read the state. `None`: the state depends on
-    /// none, or a version that did not write them has declared it; nothing is compared then.
+    /// none, or a version that did not write them has declared it; if one side has `None`, nothing is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
 }

@@ -61,6 +61,8 @@ pub struct DashboardConfiguration {
 #[serde(rename_all = "kebab-case")]
 pub struct Features {
     /// True if programs may be uploaded, listed, planned, run and removed over REST; otherwise all requests for `/jars` and below get 403.
+    /// Always false on a cluster that runs one application. Otherwise `web.submit.enable` decides; without it, true if the endpoint is
+    /// bound to loopback or protected by a token.
     pub web_submit: bool,
     /// True if jobs may be cancelled, stopped and bound to a client, and savepoints deleted, over REST (`web.cancel.enable`); otherwise
     /// such requests get 403.

@@ -24,10 +24,11 @@ const PENDING: &str = ".pending";
 const KEPT: &str = ".kept";
 
 /// A folder for output files of sinks: local, in HDFS or in S3. Files are invisible to readers until they are published: a writer calls
-/// `create`, writes the file to its end and finishes it, which makes it *pending*; the sink's committer, perhaps in another process, calls
-/// `publish` once the checkpoint with the pending file is complete (at the job's end without checkpoints), or `keep` for a savepoint. Later
-/// attempts of the writer find what was never published by `unpublished` and `discard` it. Marks show whether both processes use the same
-/// folder. `publish`, `keep` and `discard` may be repeated after an error.
+/// `create`, writes the file in pieces of exactly `piece_bytes` bytes (only the last may be shorter) and finishes it, which makes it
+/// *pending*; the sink's committer, perhaps in another process, calls `publish` once the checkpoint with the pending file is complete (at
+/// the job's end without checkpoints), or `keep` for a savepoint. Later attempts of the writer find what was never published by
+/// `unpublished` and `discard` it. Marks show whether both processes use the same folder. `publish`, `keep` and `discard` may be repeated
+/// after an error.
 pub trait OutputFolder: Send + Sync + fmt::Debug {
     /// Creates a hidden file, in progress, that gets `name` when it is published, and the folder where it is absent. `owner` is a part of
     /// the hidden name, so that [`OutputFolder::unpublished`] finds the files of one writer. Both consist of `A-Z a-z 0-9 . _ -`, which is
@@ -41,8 +42,9 @@ pub trait OutputFolder: Send + Sync + fmt::Debug {
     fn publish(&self, file: PendingOutput) -> StoreFuture<Published>;
     /// Renames a pending file, named by its [`PendingOutput::hidden`], so that [`OutputFolder::unpublished`] does not list it and no
     /// attempt discards it: a savepoint holds it. The unchanged [`PendingOutput`] still publishes it. Does nothing with a file that is
-    /// kept or published already, or is absent. In S3 it creates an empty hidden object instead, which [`OutputFolder::discard`] looks for;
-    /// publishing the file by the same value deletes that object.
+    /// kept or published already, or is absent. In S3 it does not look at the upload, and always creates an empty hidden object instead,
+    /// also for one that is published or absent; [`OutputFolder::discard`] looks for that object. It is deleted only when this same
+    /// [`OutputFolder`] value publishes the file afterwards, and stays if another one does, as after a restart.
     fn keep(&self, hidden: String) -> StoreFuture<()>;
     /// Lists the files of an owner (see [`OutputFolder::create`]) that are in progress or pending, without those that a savepoint holds,
     /// but with marks ([`OutputFolder::leave_mark`]); empty if the folder is absent. A new attempt of a writer discards by it what earlier

@@ -50,7 +50,8 @@ impl JobEntry {
     }
 }
 
-/// The jobs of a program, each registered under a name. A client chooses one by its name; a program with one job needs no choice.
+/// The jobs of a program, each registered under a name. A client chooses one by its name; a program with one job needs no choice. [`build`]
+/// fails if a program has several jobs and none is named, and for every job if two have one name.
 ///
 /// ```
 /// use streaming::{Args, Environment, ProgramEntry, api::JobEntry, operators::BoxError};

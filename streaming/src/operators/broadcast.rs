@@ -102,8 +102,9 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
     /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time unless it
-    /// gives them another, and every subtask emits them. State and timers of keys cannot be reached. Changes of the broadcast state must depend on the records alone,
-    /// and not on the order in which records of several producers arrive: otherwise the state differs between subtasks.
+    /// gives them another, and every subtask emits them. State and timers of keys cannot be reached. Changes of the broadcast state must
+    /// depend on the records alone, and not on the order in which records of several producers arrive: otherwise the state differs between
+    /// subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.
@@ -176,8 +177,8 @@ pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
     /// Called in every subtask for every record of the broadcast stream; records that it emits get that record's event time unless it
-    /// gives them another, and every subtask emits them. Changes of the state must not depend on the order in which records of several producers arrive: otherwise it
-    /// differs between subtasks.
+    /// gives them another, and every subtask emits them. Changes of the state must depend on the records alone, and not on the order in
+    /// which records of several producers arrive: otherwise the state differs between subtasks.
     ///
     /// # Errors
     /// A returned error fails the task.

@@ -11,7 +11,8 @@ use std::sync::{
 };
 
 /// The access to the metrics (counters and gauges) of one operator's subtask, from
-/// [`OperatorContext::metrics`](super::OperatorContext::metrics).
+/// [`OperatorContext::metrics`](super::OperatorContext::metrics). A name that is registered already is no error: the same number is
+/// returned, as a counter or a gauge. Invalid names, and more than 256 metrics in a task, are errors.
 ///
 /// ```
 /// use streaming::{

@@ -189,8 +189,8 @@ pub trait EdgeCodec: Send + Sync {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         self.encode_part(batch, 0..batch.len(), out)
     }
-    /// Appends the encoded records of `part`, a range of the batch's records, as a batch of their own, with their event times. The batch's
-    /// watermark goes with its last record. An error may leave a part of the bytes.
+    /// Appends the encoded records of `part`, a range of the batch's records, as a batch of their own, with their event times. A part that
+    /// ends where the batch ends has the batch's watermark, even if the part is empty. An error may leave a part of the bytes.
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's, with [`CodecError::Invalid`] if the range
