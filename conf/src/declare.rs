@@ -68,7 +68,8 @@ pub trait Declaration: Sync {
     /// Checks `text` as a value of the option. Returns `None` if it is accepted, otherwise the values that the option
     /// takes instead, as a phrase that completes "it takes …".
     fn complaint(&self, text: &str) -> Option<String>;
-    /// Returns the text in which the value `text` is kept if that is another one: see `OptionValue::normal`.
+    /// Returns the text in which the value `text` is kept if the option takes truth values or numbers, also if that is `text` itself.
+    /// `None` for other types, and if `text` is no value: then it is kept as it is (see `OptionValue::normal`).
     fn normal(&self, text: &str) -> Option<String>;
     /// Returns true if `key` is this option's own key, or for a family a key with a name in the place of `<name>`.
     /// Other accepted names count as false.

@@ -70,7 +70,8 @@ pub(crate) enum State {
 /// The next step of a caller that wants a connection.
 pub(crate) enum Step {
     Use(Arc<Connection>),
-    /// Start an attempt; the value is the pause before it.
+    /// Start an attempt at once. The value is the pause that followed the last failed attempt (0 if there was none); if this one fails too,
+    /// the next pause is computed from it.
     Dial(Duration),
     /// Wait for an attempt that is under way.
     Wait,

@@ -359,8 +359,9 @@ facts! {
 }
 
 /// SlotManager → its ResourceManager: declares how many TaskManagers of an external resource system are
-/// missing beyond the known ones, spare ones (`slotmanager.redundant-taskmanager-num`) included and never more than
-/// `slotmanager.number-of-slots.max` allows: the whole number, not a difference to the last declaration, which it replaces.
+/// missing beyond the known ones, never more than `slotmanager.number-of-slots.max` allows: the whole number, not a difference
+/// to the last declaration, which it replaces. Spare ones (`slotmanager.redundant-taskmanager-num`) are included while any job has
+/// requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclareNeededTaskManagers {
     /// Number of additions and removals of TaskManagers that the SlotManager had processed before this declaration. If

@@ -94,7 +94,7 @@ fn cpu_of_all(processes: &[u32]) -> Result<f64> {
 }
 
 /// A thread that looks every 20 ms at the peak memory of processes and of all that they have started, until it is asked to end.
-/// A process that lives shorter may be missed.
+/// A process that lives shorter may be missed. If this is dropped instead of ended, the thread ends as well.
 pub struct PeakMemory {
     end: Sender<()>,
     thread: JoinHandle<f64>,

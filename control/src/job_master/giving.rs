@@ -104,8 +104,8 @@ impl JobCore {
     /// Frees slots that the job holds and can't use yet ([`Command::FreeSlot`]), for other jobs that want these amounts; before that,
     /// regions that idle slots of later ones complete get these and are deployed. If too few slots are left, the rest is owed: when
     /// regions finish, as many of their slots are freed instead of reused.
-    /// Called when the ResourceManager asks the job to yield; a new call replaces what is owed. Does nothing if the job does
-    /// not run or is ending.
+    /// Called when the ResourceManager asks the job to yield; a new call replaces what is owed. Does nothing unless the job is
+    /// RUNNING or RESTARTING.
     pub fn yield_slots(&mut self, now: Now, wanted: &[ResourceRequirement]) {
         if !self.is_live() {
             return;

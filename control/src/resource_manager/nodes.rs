@@ -17,8 +17,9 @@ pub const BLOCKED_MAX: usize = 10_000;
 pub struct TooManyBlocked;
 
 /// The block of a node by an operator (over REST): no new slots or TaskManagers are placed there; slots in use and running TaskManagers
-/// stay, but idle TaskManagers that a driver started are released as on any node. Kept in memory by the ResourceManager, so that it ends
-/// with its leadership. Nodes that are avoided after failed starts have no `Blocked`.
+/// stay, but TaskManagers there that a driver started are released when they have been idle for the idle time-out, even while jobs wait for
+/// slots. Kept in memory by the ResourceManager, so that it ends with its leadership. Nodes that are avoided after failed starts have no
+/// `Blocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     /// The end of the block (monotonic); the first [`tick`](super::ResourceManager::tick) from then on removes the block.

@@ -89,9 +89,9 @@ pub enum Command {
         /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply only: tell the ResourceManager how many TaskManagers are missing beyond the known ones, redundant ones included. The
-    /// amounts replace those of the command before, and are cut to `slots_max`. Given by the first check, and whenever the amounts change
-    /// or a TaskManager was added or removed.
+    /// Active supply only: tell the ResourceManager how many TaskManagers are missing beyond the known ones, while any job has requirements
+    /// also redundant ones. The amounts replace those of the command before, and are cut to `slots_max`. Given by the first check, and
+    /// whenever the amounts change or a TaskManager was added or removed.
     NeedTaskManagers {
         /// The number of additions and removals of TaskManagers that this takes into account.
         seen: u64,
@@ -122,8 +122,8 @@ pub struct SlotRequest {
     pub profile: ResourceProfile,
 }
 
-/// A job's shortage, to be reported to its JobMaster: requirements that can't be met (not: that only wait for other jobs to end). See
-/// [`Command::ReportShortage`] for when that is the case.
+/// A job's shortage, to be reported to its JobMaster: requirements that can't be met. With passive supply, requirements that only wait for
+/// other jobs to end are no shortage; with active supply, they are one after the request time-out. See [`Command::ReportShortage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
     /// The job with the shortage.
