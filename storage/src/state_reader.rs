@@ -720,6 +720,7 @@ mod tests {
         assert!(!folder.exists() && file.exists());
         assert_eq!(chk.read(&five).await.unwrap(), "5", "checkpoint 8 may need it");
         // A copy of metadata under another name can be restored from, so that it counts.
+        std::fs::remove_file(&file).unwrap();
         directory(home).put_metadata(&metadata(8, 1, vec![five.clone()])).await.unwrap();
         std::fs::rename(&file, eight.join("_metadata.bak")).unwrap();
         let folder = incremental(home, 9, &[&five]).await;

@@ -150,7 +150,8 @@ impl<K> Changes<K> {
     }
 
     /// Begins the snapshot of a checkpoint. Returns the checkpoint that it may build on; `None` if it has to be a full one. `bytes` are
-    /// those of the snapshot before, and a full snapshot of up to `inline` bytes needs no object; `is_aborted` tells whether its checkpoint was aborted, and `buckets` gives the size of each table.
+    /// those of the snapshot before, and a full snapshot of up to `inline` bytes needs no object; `is_aborted` tells whether its checkpoint
+    /// was aborted, and `buckets` gives the size of each table.
     pub(super) fn begin(
         &mut self,
         checkpoint: u64,
