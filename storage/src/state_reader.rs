@@ -210,7 +210,7 @@ impl StateReader {
         Ok(older)
     }
 
-    /// Reads the metadata of all checkpoints in the folder of a job except that at `uri`, which is one of them.
+    /// Reads all metadata that [`Self::snapshot`] would read in the folder of a job, a copy `_metadata.bak` too, except that at `uri`.
     async fn others(&self, uri: &str) -> Result<Vec<Other>, StoreError> {
         let of_job = parent(parent(uri));
         let directory = parent(of_job);
@@ -224,7 +224,6 @@ impl StateReader {
                 }
                 continue;
             };
-            // Whatever `snapshot` would read counts, a copy `_metadata.bak` too.
             let is_read = file.starts_with(METADATA) && !file.contains('/');
             if !is_read || objects::below(of_job, &name) == uri {
                 continue;
