@@ -22,7 +22,7 @@ pub enum Fact {
     LeadershipGranted {
         /// Component that the leadership belongs to.
         component: Component,
-        /// Session that is granted; new with each grant.
+        /// Session that is granted; new each time.
         session: LeaderSession,
     },
     /// A contender's leadership is revoked, which orders it to stop what runs under the session; noted by the election,

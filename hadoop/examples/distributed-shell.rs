@@ -345,7 +345,7 @@ impl Work<'_> {
         let token = self.yarn.nm_token(&node).ok_or("no token for a container's node")?;
         match self.nodes.status(&node, &token, id).await {
             Ok(status) => println!("{id} recovered: {:?}", status.container_sub_state()),
-            // It has ended; that is told by and by.
+            // It has ended; its status follows.
             Err(error @ YarnError::Container { .. }) => println!("{error}"),
             Err(error) => return Err(error.into()),
         }

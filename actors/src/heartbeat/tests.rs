@@ -72,7 +72,7 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
     assert_eq!(at_master.try_recv(), Ok(report.clone()));
     assert!(at_master.try_recv().is_err(), "not again at once");
     seconds(6).await;
-    assert_eq!(at_master.try_recv(), Ok(report), "but by and by");
+    assert_eq!(at_master.try_recv(), Ok(report), "but later");
     assert!(watch.silence() < Duration::from_secs(2));
     seconds(60).await;
     while let Ok(report) = at_task_manager.try_recv() {

@@ -1,6 +1,6 @@
 //! The leader election of a JobManager process: one lease from a driver, one session for each contender.
 //!
-//! The order of grants, revocations and publications is `control::leadership`'s; this actor delivers them.
+//! The order in which leadership is granted, revoked and published is `control::leadership`'s; this actor delivers them.
 //! It must never start or stop a component itself.
 
 #[cfg(test)]

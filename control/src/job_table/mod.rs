@@ -223,7 +223,7 @@ impl Job {
         let at_end = update.io.end_of_data && !task.io.end_of_data;
         task.io = update.io;
         task.metrics.clone_from(&update.metrics);
-        // A host repeats what was not answered: an earlier state again is no news. Any end is, and so is the end of the data, for
+        // A host repeats what was not answered: an earlier state again changes nothing. Any end does, and so does the end of the data, for
         // which the JobMaster takes the final checkpoint.
         if update.state <= task.state && !update.state.is_terminal() {
             if at_end {

@@ -1,6 +1,6 @@
 //! The hand-over of a leadership from one leader process to the next, for one component of one process.
 //!
-//! A leader process is CREATED, RUNNING, STOPPED, in this order and never back. On a grant the previous one is stopped
+//! A leader process is CREATED, RUNNING, STOPPED, in this order and never back. When leadership is granted, the previous one is stopped
 //! and has ended before the new one starts; a leadership is confirmed only after its process answers and only while it
 //! still leads; if a leadership is revoked before its process started, the process never starts. Pure: the steps to
 //! take are returned as [`Order`]s.
@@ -52,7 +52,7 @@ struct Process {
 }
 
 /// The state of one component's leadership in one process of the system: at most one leader process of it runs, and at most one waits for
-/// that to end. A grant leads to [`Order::Start`], the process's first answer to [`Order::Confirm`], a revocation to [`Order::Stop`] and,
+/// that to end. Granted leadership leads to [`Order::Start`], the process's first answer to [`Order::Confirm`], a revocation to [`Order::Stop`] and,
 /// once nothing runs any more, [`Order::Revoked`]. Carries out nothing itself: [`HandOver::take_orders`] returns what the caller has to do.
 #[derive(Debug, Clone, Default)]
 pub struct HandOver {

@@ -2,7 +2,7 @@
 //! restart with its cause. This module never decides how the wait for the job ends: a request that
 //! fails is repeated later.
 
-use super::output::Printer;
+use super::output::{Printer, plain};
 use rest::client::RestClient;
 use rest::messages::{ExceptionEntry, JobOverview};
 use std::time::Duration;
@@ -73,7 +73,8 @@ impl Printed {
         let since = self.failure_at;
         let new = newest_first.iter().rev().filter(|entry| entry.timestamp > since);
         let notes = new.map(|entry| {
-            format!("the job restarts: {}: {}", entry.exception_name, entry.stacktrace)
+            let (kind, text) = (plain(&entry.exception_name), plain(&entry.stacktrace));
+            format!("the job restarts: {kind}: {text}")
         });
         let notes = notes.collect();
         self.failure_at = newest_first.iter().map(|entry| entry.timestamp).fold(since, i64::max);

@@ -201,7 +201,7 @@ fn show(graph: &JobGraph) -> String {
     let bounded = if graph.bounded { "bounded" } else { "unbounded" };
     format!(
         "job '{}' ({bounded}, {} subtasks)\n\noperators\n{}\n\njob vertices (chained operators)\n{}\n\nedges\n{}",
-        graph.name,
+        super::output::plain(&graph.name),
         graph.total_subtasks(),
         indented(&operators(graph)),
         indented(&vertices(graph)),

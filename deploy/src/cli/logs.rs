@@ -217,23 +217,23 @@ pub(crate) async fn of_endpoint(
             settle(output, read, &format!("{JOB_MANAGER}: {}", log.name))?;
         }
     }
-    for worker in client.task_managers().await.map_err(failed)?.taskmanagers {
-        if output.process().is_some_and(|wanted| wanted != worker.id) {
+    for task_manager in client.task_managers().await.map_err(failed)?.taskmanagers {
+        if output.process().is_some_and(|wanted| wanted != task_manager.id) {
             continue;
         }
-        let logs = match client.task_manager_logs(&worker.id).await {
+        let logs = match client.task_manager_logs(&task_manager.id).await {
             Ok(list) => list.logs,
             // It may have been lost since it was listed.
             Err(error) => {
-                output.failed(&format!("{}: {error}", worker.id));
+                output.failed(&format!("{}: {error}", task_manager.id));
                 continue;
             }
         };
         for log in logs {
-            if output.begin(file_of(&worker.id, &worker.host, &log))? {
+            if output.begin(file_of(&task_manager.id, &task_manager.host, &log))? {
                 let take = |piece: &[u8]| taken(output, piece);
-                let read = client.task_manager_log(&worker.id, &log.name, take).await;
-                settle(output, read, &format!("{}: {}", worker.id, log.name))?;
+                let read = client.task_manager_log(&task_manager.id, &log.name, take).await;
+                settle(output, read, &format!("{}: {}", task_manager.id, log.name))?;
             }
         }
     }

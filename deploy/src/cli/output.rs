@@ -41,7 +41,7 @@ impl Printer {
     /// Prints a note for users on standard error.
     pub(crate) fn note(self, text: &str) {
         // Standard error may be closed; there is nobody to tell then.
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", lines(text));
     }
 
     /// Prints a failure: as JSON on standard output if that is the format, otherwise on standard
@@ -54,7 +54,7 @@ impl Printer {
             }
         }
         let (on, off) = if self.colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(io::stderr().lock(), "{on}error:{off} {text}");
+        let _ = writeln!(io::stderr().lock(), "{on}error:{off} {}", lines(text));
     }
 }
 
@@ -68,6 +68,11 @@ pub(crate) fn plain(text: &str) -> String {
         }
     }
     out
+}
+
+/// Returns a text of several lines with its other control characters escaped: the text of a job or server must not move the cursor.
+fn lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 /// Lines of a table with aligned columns. Control characters in cells are escaped.
@@ -135,6 +140,11 @@ pub(crate) fn duration(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_keep_their_lines_and_lose_other_control_characters() {
+        assert_eq!(lines("a\u{1b}[2J\r\n  b\t"), "a\\u{1b}[2J\\r\n  b\\t");
+    }
 
     #[test]
     fn cells_of_any_width_and_letter_make_a_table() {

@@ -123,7 +123,7 @@ impl Campaign {
     }
 
     /// Waits for the next change of the lease. `None` when the driver will report no more, which does not end a lease that it has granted:
-    /// [`EmbeddedElection`] does so right after its grant, [`FileElection`] never while the campaign lives. The future may be dropped and
+    /// [`EmbeddedElection`] does so right after it has granted it, [`FileElection`] never while the campaign lives. The future may be dropped and
     /// the call made again.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await

@@ -105,7 +105,7 @@ unsafe fn map_each<In, T>(
     }
 }
 
-/// Keeps, in place, the records from the front of a vector that `keep` says yes to, part by part, with `next` as in
+/// Keeps, in place, the records from the front of a vector for which `keep` returns true, part by part, with `next` as in
 /// [`map_into`]. Returns how many were kept; those that were not looked at follow them.
 #[inline]
 pub(super) fn retain_front<T>(

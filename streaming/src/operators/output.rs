@@ -191,7 +191,7 @@ impl<T: Record> Collector<T> {
         }
     }
 
-    /// Emits the records of a batch that `keep` says yes to, as long as nothing interrupts; those that it was not asked about
+    /// Emits the records of a batch for which `keep` returns true, as long as nothing interrupts; those that it was not asked about
     /// stay in the batch.
     #[inline]
     pub(crate) fn extend_filtered(&mut self, from: &mut Batch<T>, keep: impl FnMut(&T) -> bool) {

@@ -1,6 +1,6 @@
 //! The built-in sinks: print, files, results for the client, and two for measurements.
 //!
-//! A sink must never show output of a failed attempt: it writes under hidden names, which are committed when a checkpoint is
+//! A sink must never publish output of a failed attempt: it writes under hidden names, which are committed when a checkpoint is
 //! complete (`EXACTLY-ONCE.md` beside the crate's sources). Printing is the exception, and the sink for the client sends its
 //! records to a coordinator beside the JobMaster.
 

@@ -133,7 +133,7 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 /// impl Sink<u64> for Packets {
 ///     type Committable = String;
 ///     type Writer = Packer;
-///     type Committer = Show;
+///     type Committer = Publish;
 ///     type GlobalCommitter = NoCommitter;
 ///
 ///     fn create_writer(&self, ctx: &OperatorContext) -> Result<Packer, BoxError> {
@@ -143,8 +143,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///         let (folder, open, full) = (self.folder.clone(), Vec::new(), Vec::new());
 ///         Ok(Packer { folder, job, run, open, full, files: 0 })
 ///     }
-///     fn create_committer(&self, _: &OperatorContext) -> Result<Show, BoxError> {
-///         Ok(Show { folder: self.folder.clone() })
+///     fn create_committer(&self, _: &OperatorContext) -> Result<Publish, BoxError> {
+///         Ok(Publish { folder: self.folder.clone() })
 ///     }
 ///     fn create_global_committer(&self, _: &OperatorContext) -> Result<NoCommitter, BoxError> {
 ///         Ok(NoCommitter)
@@ -214,19 +214,19 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///     }
 /// }
 ///
-/// struct Show {
+/// struct Publish {
 ///     folder: PathBuf,
 /// }
 ///
-/// impl Committer<String> for Show {
+/// impl Committer<String> for Publish {
 ///     async fn commit(&self, request: CommitRequest<String>) -> Result<(), CommitError> {
 ///         let hidden = self.folder.join(&request.committable);
-///         let shown = self.folder.join(request.committable.replace("hidden", "packet"));
-///         // A commit that is repeated finds the file shown.
-///         if shown.exists() {
+///         let published = self.folder.join(request.committable.replace("hidden", "packet"));
+///         // A commit that is repeated finds the file published.
+///         if published.exists() {
 ///             return Ok(());
 ///         }
-///         fs::rename(hidden, shown).map_err(|error| CommitError::Retry(error.to_string()))
+///         fs::rename(hidden, published).map_err(|error| CommitError::Retry(error.to_string()))
 ///     }
 /// }
 ///

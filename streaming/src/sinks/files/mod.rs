@@ -4,7 +4,7 @@
 //! or when a barrier comes; the pending part is a committable. The global committer publishes the pending parts of all subtasks
 //! when the checkpoint is complete. It runs in one process, and looks at the start for the marks of all subtasks, so that it
 //! notices a folder that the other processes do not share.
-//! Nothing here may show a part whose checkpoint is not complete.
+//! Nothing here may publish a part whose checkpoint is not complete.
 
 mod commit;
 pub(super) mod names;
