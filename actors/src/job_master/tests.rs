@@ -321,8 +321,11 @@ impl tracing::Subscriber for Logged {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// Runs a job to its end that fails four times for the same reason.
-async fn four_times_the_same_failure() {
+#[tokio::test(flavor = "local", start_paused = true)]
+#[ignore = "a_failure_that_repeats_is_one_warning_and_at_the_end_its_count runs it in a process of its own"]
+async fn lines_of_a_failure_that_repeats() {
+    let logged = Logged::default();
+    let _watched = tracing::subscriber::set_default(logged.clone());
     let f = Fixture::start(graph(1, 1, false), PATIENT).await;
     let task_manager = f.deployed("tm1").await;
     let newest = || task_manager.attempts().split_off(task_manager.attempts().len() - 2);
@@ -336,17 +339,6 @@ async fn four_times_the_same_failure() {
     task_manager.report(&newest(), ExecutionState::Running).await;
     task_manager.report(&newest(), ExecutionState::Finished).await;
     assert_eq!(f.ended_as().await, JobStatus::Finished);
-}
-
-#[tokio::test(flavor = "local", start_paused = true)]
-async fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
-    // A place in the code that another test's thread, which has no subscriber, reaches first may be switched off for all threads. After
-    // this run all are known, and a new subscriber switches on those that it wants.
-    four_times_the_same_failure().await;
-    let logged = Logged::default();
-    let watched = tracing::subscriber::set_default(logged.clone());
-    four_times_the_same_failure().await;
-    drop(watched);
     let lines = logged.0.lock().unwrap().clone();
     let warnings = |words: &str| -> Vec<String> {
         let of = lines
@@ -362,6 +354,17 @@ async fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
     assert!(count.contains("repeats=3"), "{count}");
     let restarts = lines.iter().filter(|(_, text)| text.contains("status=RESTARTING"));
     assert_eq!(restarts.count(), 4, "the others are for those who look closer");
+}
+
+/// Another test's thread, which has no subscriber, may switch a line off for all threads of its process, so that the lines are looked at in
+/// a process where no other test runs.
+#[test]
+fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    alone.args(["--ignored", "--exact", "job_master::tests::lines_of_a_failure_that_repeats"]);
+    let ran = alone.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
