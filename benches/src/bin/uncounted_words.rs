@@ -2,25 +2,18 @@
 //! `records<TAB>checksum`. Must be the same as `counted_words` but for the allocator.
 
 use mimalloc::MiMalloc;
-use std::{error::Error, process::ExitCode};
-use streaming::{Args, Environment, ProgramEntry};
+use std::process::ExitCode;
 
-// The library of the benchmarks brings `flott`, and with it its allocator.
 #[path = "../throughput/word_count.rs"]
 pub mod word_count;
 #[path = "../words.rs"]
 pub mod words;
+#[path = "../throughput/words_program.rs"]
+pub mod words_program;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    streaming::program_note::mark();
-    deploy::program_main(ProgramEntry::new().job("words", count))
-}
-
-fn count(env: &Environment, args: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let lines: u64 = args.get(0).ok_or("how many lines?")?.parse()?;
-    word_count::word_count(env, lines * words::WORDS_PER_LINE).collect();
-    Ok(())
+    words_program::run()
 }

@@ -90,11 +90,7 @@ impl Snapshots {
                 Ok(Self { job_id, reader, directory, inline_max, uploads, bases })
             }
             Ok(false) => {
-                let host = nix::unistd::gethostname();
-                let host = host.map_or_else(
-                    |_| "unknown host".to_owned(),
-                    |host| host.to_string_lossy().into_owned(),
-                );
+                let host = streaming::task::host_name();
                 Err(wrong(format!(
                     "the JobManager's directory {uri} is another one than {uri} on '{host}', where a TaskManager is to run tasks of the \
                      job: name a directory that all machines share"

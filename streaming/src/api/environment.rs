@@ -95,7 +95,7 @@ impl Environment {
     /// Sets an option for this job, unless the client sets it; the last call for a key counts. [`Environment::option`] does not return the
     /// value in the first build. The build accepts any key, and checks no value but that of `pipeline.max-parallelism`; the submission
     /// refuses a key that is no option, and a value that its option does not take; a cluster also refuses an option of its processes alone.
-    /// Of one option under two names the value under its own name counts.
+    /// If an option is set under two names, the value under its own name counts.
     /// `pipeline.name` and `pipeline.max-parallelism` take precedence over [`Environment::set_name`] and
     /// [`Environment::set_max_parallelism`]. Only `parallelism.default` takes precedence over the client's value, because it counts like
     /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.

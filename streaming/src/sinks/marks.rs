@@ -8,6 +8,7 @@
 //! with the other leftovers of the attempt: so a job that fails again and again leaves no more than one mark per subtask.
 
 use super::{CommitError, files::names::Names};
+pub(super) use crate::task::host_name as host;
 use crate::{
     operators::{BoxError, OperatorContext},
     seam::TaskError,
@@ -28,12 +29,6 @@ pub(super) struct Mark<'a> {
     /// The subtask of the writer, from 0, and the name of its machine.
     pub(super) subtask: u32,
     pub(super) host: &'a str,
-}
-
-/// Returns the name of this machine, for messages.
-pub(super) fn host() -> String {
-    let name = nix::unistd::gethostname();
-    name.map_or_else(|_| "unknown host".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Leaves the mark of an attempt in the folder of the output `shown`, and returns the mark's name; `None` if the folder needs none. Deletes

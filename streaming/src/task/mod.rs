@@ -19,3 +19,9 @@ pub use run::{MakeSubtask, STEP_RECORDS, start};
 pub use signal::TaskSignal;
 pub use upcalls::{OperatorEvents, Upcalls};
 pub use wakes::Sleeper;
+
+/// Returns the name of this machine, for messages; `unknown host` if the system does not tell it.
+pub fn host_name() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or_else(|_| "unknown host".to_owned(), |name| name.to_string_lossy().into_owned())
+}
