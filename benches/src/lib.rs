@@ -11,9 +11,9 @@ pub mod peers;
 pub mod process;
 pub mod report;
 pub mod throughput;
-pub mod words;
 pub mod yarn;
 
+pub use ::words::text as words;
 pub use process::{
     CpuTime, children_of, cpu_of_children, cpu_of_self, descriptors_of, rss_mib, threads_of,
 };

@@ -77,6 +77,7 @@ const TABLE: &[Rule] = &[
     rule("examples", ANY, &[]),
     rule("tests", ANY, &[]),
     rule("benches", ANY, &[]),
+    rule("words", &["deploy", "streaming"], &["flott", "mimalloc"]),
     rule("fuzz", ANY, &[]),
     rule("xtask", ANY, &[]),
 ];

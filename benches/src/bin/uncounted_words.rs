@@ -4,16 +4,9 @@
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-#[path = "../throughput/word_count.rs"]
-pub mod word_count;
-#[path = "../words.rs"]
-pub mod words;
-#[path = "../throughput/words_program.rs"]
-pub mod words_program;
-
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    words_program::run()
+    words::run()
 }

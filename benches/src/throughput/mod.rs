@@ -14,7 +14,6 @@ pub mod ours;
 pub mod outcome;
 pub mod programs;
 pub mod renoir;
-mod word_count;
 pub mod workloads;
 
 pub use loops::Checksum;

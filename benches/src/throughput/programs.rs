@@ -5,7 +5,7 @@ use crate::words::{WORDS_PER_LINE, line, splitmix64};
 use flott::prelude::*;
 use std::time::Duration;
 
-pub use super::word_count::word_count;
+pub use ::words::word_count;
 
 /// Declares the word count of [`word_count`] with words of the type `CompactString`, which need no heap.
 pub fn word_count_text(env: &Environment, records: u64) -> Stream<(u64, u64)> {

@@ -2,7 +2,7 @@
 //! call on to another allocator.
 //!
 //! A thread counts in numbers of its own and adds them to the account of the task that runs on it, and to the process's
-//! total, when they have changed by [`CHUNK`] bytes: an allocation costs one addition and one comparison more. Batches and
+//! total, when they have changed by [`CHUNK`] bytes: a call costs one addition and one comparison more. Batches and
 //! other values that leave a task's thread move their bytes with them ([`hand_over`], [`take_over`]): what a task holds is
 //! then what it has allocated and received, less what it has freed and given away.
 //!
@@ -34,12 +34,11 @@ const ACCOUNTS: usize = 4096;
 /// The account of threads without a task, and of batches between two tasks.
 const SHARED: usize = 0;
 
-/// The size in bytes from which a block that grows counts twice while it is copied. A smaller one counts once, also in the
-/// case, which a program does not survive, that there is no memory for it.
+/// The size in bytes from which a block that grows always counts twice while it is copied.
 const LARGE: usize = 64 << 10;
 
-/// The size in bytes, the address space of a process on x86-64, from which no block can grow: such a request is not counted ahead, because
-/// a count near [`OUTSIDE`] would be taken for it.
+/// The size in bytes, the address space of a process on x86-64, that no block can have: a request for it is not counted ahead, because
+/// the sum of such requests would leave the numbers.
 const ADDRESS_SPACE: usize = 1 << 47;
 
 /// One account, alone in its cache line, because threads add to different accounts all the time.
@@ -62,13 +61,16 @@ static TOTAL: AtomicI64 = AtomicI64::new(0);
 static ALARM: AtomicI64 = AtomicI64::new(i64::MAX);
 static WATCHER: OnceLock<Thread> = OnceLock::new();
 
-/// The thread's counts before its first allocation, and after its end has been settled: so far from zero that the next
-/// allocation settles. No thread counts as many bytes.
-const OUTSIDE: i64 = i64::MIN / 2;
+/// The value of [`PENDING`] when nothing is pending: the middle of the range, 0 to 2 [`CHUNK`]s, in which a thread counts by itself, so
+/// that one comparison finds both ends.
+const NOTHING: i64 = CHUNK.cast_signed();
+/// The value of [`PENDING`] before the thread's first allocation, and after its end has been settled: so far from the range that no
+/// block leads into it, and the next call settles.
+const OUTSIDE: i64 = i64::MIN;
 
 thread_local! {
-    /// Bytes that the thread has allocated, less those that it has freed, since it last settled; [`OUTSIDE`] is added
-    /// before the thread's first allocation and after its end.
+    /// Bytes that the thread has allocated, less those that it has freed, since it last settled, plus [`NOTHING`]; or
+    /// [`OUTSIDE`].
     static PENDING: Cell<i64> = const { Cell::new(OUTSIDE) };
     /// Settles when the thread ends.
     static END: End = const { End };
@@ -90,17 +92,67 @@ impl Drop for End {
 }
 
 /// An allocator that counts the bytes that the allocator `A` hands out, per task and in the whole process: the requested sizes, without
-/// what `A` adds. It never refuses memory; where `A` has none, the call fails and counts nothing, except a `realloc` to less than 64 KiB.
-/// Programs have it as global allocator.
+/// what `A` adds. It never refuses memory; where `A` has none, the call fails and counts nothing, unless it asks for less than 128 KiB,
+/// which no program survives. Programs have it as global allocator.
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
 // SAFETY: every call goes to `A` with the arguments as they came, and its result is returned as it is; counting reads and
 // writes integers only.
+//
+// As long as the thread's count stays in its range, a call counts first and ends in a jump to `A`; everything else is out of line, so
+// that the common way saves no register for it (figures in benches/RESULTS.md, *Memory*).
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of `A`.
+        if !counts_alone(signed(layout.size())) {
+            // SAFETY: the caller keeps the contract of `alloc`, which is that of `A`.
+            return unsafe { self.alloc_and_settle(layout) };
+        }
+        // SAFETY: as above.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if !counts_alone(signed(layout.size())) {
+            // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is that of `A`.
+            return unsafe { self.alloc_zeroed_and_settle(layout) };
+        }
+        // SAFETY: as above.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if !counts_alone(-signed(layout.size())) {
+            // SAFETY: the block is one of `A`, because every block that this allocator hands out is.
+            return unsafe { self.dealloc_and_settle(block, layout) };
+        }
+        // SAFETY: as above.
+        unsafe { self.0.dealloc(block, layout) }
+    }
+
+    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size >= LARGE || !counts_alone(signed(size) - signed(layout.size())) {
+            // SAFETY: the block is one of `A`, and the caller keeps the contract of `realloc`.
+            return unsafe { self.realloc_and_settle(block, layout, size) };
+        }
+        // SAFETY: as above.
+        unsafe { self.0.realloc(block, layout, size) }
+    }
+}
+
+/// The calls of [`GlobalAlloc`] where the thread's count leaves its range.
+impl<A: GlobalAlloc> Counting<A> {
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_and_settle(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`.
         let block = unsafe { self.0.alloc(layout) };
         if !block.is_null() {
             count(signed(layout.size()));
@@ -108,10 +160,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         block
     }
 
-    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is that of `A`.
+    #[cold]
+    #[inline(never)]
+    unsafe fn alloc_zeroed_and_settle(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         let block = unsafe { self.0.alloc_zeroed(layout) };
         if !block.is_null() {
             count(signed(layout.size()));
@@ -119,27 +171,22 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         block
     }
 
-    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the block is one of `A`, because every block that this allocator hands out is.
+    #[cold]
+    #[inline(never)]
+    unsafe fn dealloc_and_settle(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { self.0.dealloc(block, layout) };
         count(-signed(layout.size()));
     }
 
-    // SAFETY: the caller's contract is that of `A`, which gets the call as it came.
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    #[cold]
+    #[inline(never)]
+    unsafe fn realloc_and_settle(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, new) = (signed(layout.size()), signed(size));
-        if size < LARGE {
-            count(new - old);
-            // SAFETY: the block is one of `A`, and the caller keeps the contract of `realloc`.
-            return unsafe { self.0.realloc(block, layout, size) };
-        }
         // Both blocks exist while one is copied to the other, which takes time for large ones.
         let ahead = if size < ADDRESS_SPACE { new } else { 0 };
         count(ahead);
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `realloc`.
         let moved = unsafe { self.0.realloc(block, layout, size) };
         count(if moved.is_null() { -ahead } else { new - ahead - old });
         moved
@@ -153,27 +200,37 @@ const fn signed(size: usize) -> i64 {
     size as i64
 }
 
+/// Counts, if the thread's count stays in its range, and returns true; otherwise does nothing and returns false.
 #[inline]
-fn count(bytes: i64) {
+fn counts_alone(bytes: i64) -> bool {
     let pending = PENDING.get().wrapping_add(bytes);
-    PENDING.set(pending);
-    if pending.unsigned_abs() >= CHUNK {
-        settle_pending();
+    let alone = pending.cast_unsigned() < 2 * CHUNK;
+    if alone {
+        PENDING.set(pending);
+    }
+    alone
+}
+
+fn count(bytes: i64) {
+    if !counts_alone(bytes) {
+        settle_pending(bytes);
     }
 }
 
-/// Adds the thread's counts to its account and to the total, and wakes the watcher if the total has reached the alarm.
+/// Adds the thread's count and further bytes to its account and to the total, and wakes the watcher if the total has reached the alarm.
 #[cold]
 #[inline(never)]
-fn settle_pending() {
-    let mut pending = PENDING.replace(0);
-    if pending < OUTSIDE / 2 {
-        pending = pending.wrapping_sub(OUTSIDE);
+fn settle_pending(bytes: i64) {
+    let before = PENDING.replace(NOTHING);
+    let pending = if before == OUTSIDE {
         // Where registering allocates, it counts like any other code: the thread's counts are in order by now.
         if END.try_with(|_| ()).is_err() {
             PENDING.set(OUTSIDE);
         }
-    }
+        bytes
+    } else {
+        before.wrapping_sub(NOTHING).wrapping_add(bytes)
+    };
     slot(ACCOUNT.get()).balance.fetch_add(pending, Ordering::Relaxed);
     let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
     if pending > 0
@@ -223,7 +280,7 @@ pub fn take_over(bytes: u64) {
 /// Adds what the calling thread has counted since it last did so to its account and to the total of the process, so that these are exact
 /// for this thread. Threads do this by themselves from [`CHUNK`] bytes on, and at their end.
 pub fn settle() {
-    settle_pending();
+    settle_pending(0);
     settle_moved();
 }
 

@@ -7,9 +7,9 @@
 mod key_hash;
 #[expect(
     unreachable_pub,
-    reason = "the file is the library's of `benches`: both sides make the same input"
+    reason = "the file is that of the crate `words`: both sides make the same input"
 )]
-#[path = "../../../src/words.rs"]
+#[path = "../../../words/src/text.rs"]
 mod words;
 
 use key_hash::KeyHash;
