@@ -149,6 +149,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
 /// The calls of [`GlobalAlloc`] where the thread's count leaves its range.
 impl<A: GlobalAlloc> Counting<A> {
+    // SAFETY: the caller's contract is that of the call of the same name, which `A` gets as it came.
     #[cold]
     #[inline(never)]
     unsafe fn alloc_and_settle(&self, layout: Layout) -> *mut u8 {
@@ -160,6 +161,7 @@ impl<A: GlobalAlloc> Counting<A> {
         block
     }
 
+    // SAFETY: the caller's contract is that of the call of the same name, which `A` gets as it came.
     #[cold]
     #[inline(never)]
     unsafe fn alloc_zeroed_and_settle(&self, layout: Layout) -> *mut u8 {
@@ -171,6 +173,7 @@ impl<A: GlobalAlloc> Counting<A> {
         block
     }
 
+    // SAFETY: the caller's contract is that of the call of the same name, which `A` gets as it came.
     #[cold]
     #[inline(never)]
     unsafe fn dealloc_and_settle(&self, block: *mut u8, layout: Layout) {
@@ -179,6 +182,7 @@ impl<A: GlobalAlloc> Counting<A> {
         count(-signed(layout.size()));
     }
 
+    // SAFETY: the caller's contract is that of the call of the same name, which `A` gets as it came.
     #[cold]
     #[inline(never)]
     unsafe fn realloc_and_settle(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
