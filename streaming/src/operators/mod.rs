@@ -318,9 +318,10 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Drops what the restored snapshots have of a state that the operator does not declare, and returns the name of that state; `None`, as
-    /// by default, if it has found nothing of the kind. Called once after [`Operator::open`]. In a job the user has allowed the loss
-    /// (`--allowNonRestoredState`), because the Dispatcher refuses the restore otherwise; the test of one operator refuses it here.
+    /// Drops what [`Operator::open`] has kept of a state of the restored snapshots that the operator does not declare, and returns the
+    /// name of that state, which is also its kind; `None`, as by default, if it has found nothing of the kind. Called once after `open`. In
+    /// a job the user has allowed the loss (`--allowNonRestoredState`), because the Dispatcher refuses the restore otherwise; the test of
+    /// one operator refuses it.
     #[doc(hidden)]
     fn drop_undeclared(&mut self) -> Option<&'static str> {
         None

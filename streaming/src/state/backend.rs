@@ -133,10 +133,10 @@ pub struct Incremental<'a> {
 /// The kind of a snapshot that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotKind {
-    /// It contains all state.
+    /// The snapshot contains all state.
     Full,
-    /// It contains what has changed since an earlier one, on top of which it is restored: keys with their present state, and keys that
-    /// were removed.
+    /// The snapshot contains what has changed since an earlier one, on top of which it is restored: keys with their present state, and
+    /// keys that were removed.
     Changes {
         /// The number of the complete checkpoint with the earlier snapshot.
         base: u64,

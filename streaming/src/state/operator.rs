@@ -7,10 +7,11 @@
 use super::{
     FieldRows, ListState, Row, RowReader, RowWriter, State, StateError, StateField,
     row::matching,
-    snapshot::{read_fields, write_fields},
+    snapshot::{dropped, read_fields, write_fields},
 };
 use crate::types::{CodecError, FlottType, Reader, check_written};
 use std::{
+    collections::BTreeMap,
     fmt,
     ops::{Deref, DerefMut},
 };
@@ -174,14 +175,24 @@ pub fn read_operator_state<S: OperatorState>(
     snapshots: &[Vec<u8>],
     share: Share,
 ) -> Result<S, StateError> {
+    read_share(snapshots, share).map(|(state, _)| state)
+}
+
+/// Returns the state as [`read_operator_state`] does, and the kinds of the fields that were dropped, by name.
+pub(crate) fn read_share<S: OperatorState>(
+    snapshots: &[Vec<u8>],
+    share: Share,
+) -> Result<(S, BTreeMap<String, String>), StateError> {
     let declared = S::declare();
     let mut parts = Vec::with_capacity(snapshots.len());
+    let mut fields = BTreeMap::new();
     for bytes in snapshots {
         let mut input = Reader::new(bytes);
         if input.byte()? != VERSION {
             return Err(CodecError::Invalid { what: "version of an operator state" }.into());
         }
-        let places = matching(&read_fields(&mut input)?, &declared)?;
+        let written = read_fields(&mut input)?;
+        let places = matching(&written, &declared)?;
         let mut part = S::empty();
         let mut rows = RowReader::new(&mut input, &places)?;
         while let Some((field, row)) = rows.next()? {
@@ -189,8 +200,9 @@ pub fn read_operator_state<S: OperatorState>(
         }
         input.finish()?;
         parts.push(part);
+        fields.extend(dropped(written, &places));
     }
-    Ok(S::redistribute(parts, share))
+    Ok((S::redistribute(parts, share), fields))
 }
 
 #[cfg(test)]

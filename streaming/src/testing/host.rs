@@ -166,6 +166,7 @@ fn context_in(shared: ChainShared) -> OperatorContext {
         operator: OPERATOR_ID,
         name: OPERATOR.into(),
         restore: Mutex::default(),
+        dropped: Mutex::default(),
         shared: Arc::new(shared),
     }
 }

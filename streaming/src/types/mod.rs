@@ -23,7 +23,7 @@ pub use batch::{decode_one, encode_one};
 #[doc(hidden)]
 pub use columns::{read_variants, write_variants};
 pub use hash::{KeyHasher, key_hash};
-pub use key_part::{Key, KeyPart};
+pub use key_part::{Key, KeyPart, KeyPartUnlessFlottRecursive};
 #[doc(hidden)]
 pub use line::FromLine;
 pub use line::ToLine;
