@@ -103,6 +103,113 @@ pub(crate) fn text_of(error: &BoxError) -> String {
 
 /// The progress of a control element (watermark, idleness, barrier, end of input) through an operator or the rest of a chain: it
 /// tells the caller whether to hand the same element in again.
+///
+/// An operator that files a number with a service at each barrier, lets the barrier on when the service has answered, and confirms the
+/// number once the checkpoint is complete:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use streaming::{TaskError, batch::Batch, operators::*, testing};
+///
+/// #[derive(Default)]
+/// struct Filed {
+///     records: u64,
+///     asked: Option<u64>,
+///     is_filed: bool,
+///     confirms: bool,
+///     /// Stands in for the service.
+///     service: Arc<Mutex<Vec<String>>>,
+/// }
+///
+/// impl Filed {
+///     fn say(&self, text: String, ticket: u32, context: &OperatorContext) {
+///         let service = self.service.clone();
+///         let work = async move {
+///             service.lock().map_err(|error| error.to_string())?.push(text);
+///             Ok(Vec::new())
+///         };
+///         context.spawn_io(Box::pin(work), ticket);
+///     }
+/// }
+///
+/// impl Operator<u64> for Filed {
+///     type Out = u64;
+///     fn process(
+///         &mut self,
+///         batch: &mut Batch<u64>,
+///         _out: &mut Collector<u64>,
+///         _context: &OperatorContext,
+///     ) -> Result<(), TaskError> {
+///         self.records += batch.len() as u64;
+///         batch.clear();
+///         Ok(())
+///     }
+///     fn event(
+///         &mut self,
+///         event: StreamEvent,
+///         _out: &mut Collector<u64>,
+///         context: &OperatorContext,
+///     ) -> Result<Flow, TaskError> {
+///         let StreamEvent::Barrier(Barrier { checkpoint, triggered_ms, .. }) = event else {
+///             return Ok(Flow::Done);
+///         };
+///         if self.asked.replace(checkpoint) != Some(checkpoint) {
+///             self.is_filed = false;
+///             self.say(format!("{} records, asked at {triggered_ms}", self.records), 1, context);
+///         }
+///         Ok(if self.is_filed { Flow::Done } else { Flow::Waiting })
+///     }
+///     fn mail(
+///         &mut self,
+///         mail: OperatorMail,
+///         _out: &mut Collector<u64>,
+///         _context: &OperatorContext,
+///     ) -> Result<(), TaskError> {
+///         match mail {
+///             OperatorMail::Reply { ticket: 1, .. } => self.is_filed = true,
+///             _ => self.confirms = false,
+///         }
+///         Ok(())
+///     }
+///     fn notify_complete(&mut self, checkpoint: u64, context: &OperatorContext) -> Result<(), TaskError> {
+///         self.confirms = true;
+///         self.say(format!("checkpoint {checkpoint} is complete"), 2, context);
+///         Ok(())
+///     }
+///     /// Lets the task not finish before the service has the confirmation.
+///     fn is_committing(&self) -> bool {
+///         self.confirms
+///     }
+///     /// Lets what follows see neither watermarks nor idleness.
+///     fn passes(&self, event: StreamEvent) -> bool {
+///         !matches!(event, StreamEvent::Watermark(_) | StreamEvent::Idle(_))
+///     }
+///     fn state_bytes(&self) -> Option<u64> {
+///         Some(8)
+///     }
+///     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+///         eprintln!("all {} records are filed", self.records);
+///         Ok(())
+///     }
+///     fn dispose(&mut self, _context: &OperatorContext) {
+///         eprintln!("not all of {} records are filed", self.records);
+///     }
+/// }
+///
+/// let filed = Filed::default();
+/// let service = filed.service.clone();
+/// let mut test = testing::operator(filed).open()?;
+/// test.push(7)?;
+/// test.watermark(1_000)?;
+/// assert_eq!((test.last_watermark(), test.metric("stateBytes")), (None, Some(8)));
+/// test.barrier(1, false)?;
+/// test.notify_complete(1)?;
+/// assert!(!test.is_committing());
+/// test.fail();
+/// let said = ["1 records, asked at 0", "checkpoint 1 is complete"];
+/// assert_eq!(*service.lock().unwrap(), said);
+/// # Ok::<(), TaskError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The operator, or the whole rest of the chain, is done with the event.

@@ -57,6 +57,9 @@ use crate::{
 ///         out.collect(begun.records.take()?);
 ///         Ok(())
 ///     }
+///     fn close(&mut self) {
+///         eprintln!("no more packets are made");
+///     }
 /// }
 ///
 /// fn packets(numbers: &Stream<u64>) -> Stream<Vec<u64>> {

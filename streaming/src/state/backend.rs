@@ -23,6 +23,22 @@ use thiserror::Error;
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
 /// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
 /// An error that a function of the program other than a sink's returns counts as an error of user code instead.
+///
+/// ```
+/// use streaming::{state::StateError, types::CodecError};
+///
+/// /// Returns true if the restart strategy decides what follows.
+/// fn may_restart(error: &StateError) -> bool {
+///     match error {
+///         StateError::Codec(_) | StateError::Fetch { .. } => true,
+///         StateError::NotOwned { .. } | StateError::NotResident { .. } => false,
+///         StateError::Schema { .. } | StateError::KeySchema { .. } => false,
+///     }
+/// }
+///
+/// assert!(may_restart(&CodecError::Truncated.into()));
+/// assert!(!may_restart(&StateError::NotResident { group: 7 }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving

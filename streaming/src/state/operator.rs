@@ -52,6 +52,7 @@ const VERSION: u8 = 1;
     note = "add `#[derive(OperatorState)]` to a struct whose fields are `ListState<V>` or `UnionListState<V>`"
 )]
 pub trait OperatorState: State {
+    #[doc(hidden)]
     /// Returns the state of the subtask that `share` names, at a restore. `parts` are the states of all subtasks from before the restore,
     /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
