@@ -374,17 +374,6 @@ impl OperatorContext {
     pub fn snapshots(&self) -> Result<Vec<Vec<u8>>, TaskError> {
         lock(&self.restore).by_ref().collect()
     }
-    /// Returns the same context with other snapshots to restore from.
-    pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
-        let (name, shared) = (self.name.clone(), self.shared.clone());
-        let (restore, dropped) = (Mutex::new(restore.into()), Mutex::default());
-        Self { node: self.node, operator: self.operator, name, restore, dropped, shared }
-    }
-    /// Records the kinds, by name, of states that the operator has dropped from the restored snapshots because it does not declare them.
-    /// The test of one operator refuses the restore then, as the Dispatcher does.
-    pub(crate) fn note_dropped(&self, states: BTreeMap<String, String>) {
-        lock(&self.dropped).extend(states);
-    }
     /// Returns the values that all operators of the subtask share.
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared

@@ -211,6 +211,14 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     }
 }
 
+impl OperatorContext {
+    /// Records the kinds, by name, of states that the operator has dropped from the restored snapshots because it does not declare them.
+    /// The test of one operator refuses the restore then, as the Dispatcher does.
+    pub(crate) fn note_dropped(&self, states: BTreeMap<String, String>) {
+        lock(&self.dropped).extend(states);
+    }
+}
+
 /// Returns the error with which an operator's `open` fails the task. What an operator decodes then is its restored state.
 fn at_start(error: TaskError, context: &OperatorContext) -> TaskError {
     match error {

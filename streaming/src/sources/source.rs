@@ -284,7 +284,7 @@ pub trait SplitEnumerator: Send + 'static {
     /// The type of the enumerator's state in a checkpoint, from which a new enumerator continues.
     type Checkpoint: FlottType;
 
-    /// `false` for [`NoEnumerator`] only: the source then has no coordinator, and each reader gets
+    /// `false` for [`NoEnumerator`](super::NoEnumerator) only: the source then has no coordinator, and each reader gets
     /// [`SourceReader::no_more_splits`] at its start.
     #[doc(hidden)]
     const COORDINATED: bool = true;

@@ -171,6 +171,15 @@ fn context_in(shared: ChainShared) -> OperatorContext {
     }
 }
 
+impl OperatorContext {
+    /// Returns the same context with other snapshots to restore from.
+    pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
+        let (name, shared) = (self.name.clone(), self.shared.clone());
+        let (restore, dropped) = (Mutex::new(restore.into()), Mutex::default());
+        Self { node: self.node, operator: self.operator, name, restore, dropped, shared }
+    }
+}
+
 /// Returns what the operators of a chain under test share. The chain is not restored at its end, and finishes without a checkpoint.
 fn shared_of(
     job_id: JobId,
