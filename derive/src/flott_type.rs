@@ -16,14 +16,20 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let body = match &input.data {
         Data::Struct(data) => of_struct(&krate, input, &data.fields),
         Data::Enum(data) if data.variants.is_empty() => {
-            return Err(Error::new_spanned(&input.ident, "an enum without variants has no values"));
+            return Err(Error::new_spanned(
+                &input.ident,
+                "an enum without variants has no values and can't be a record: add a variant",
+            ));
         }
         Data::Enum(data) => {
             let variants: Vec<_> = data.variants.iter().map(|v| (&v.ident, &v.fields)).collect();
             of_enum(&krate, input, &variants)
         }
         Data::Union(_) => {
-            return Err(Error::new_spanned(&input.ident, "a union can't be a record"));
+            return Err(Error::new_spanned(
+                &input.ident,
+                "a union can't be a record, since nothing says which of its fields is set: use an enum",
+            ));
         }
     };
     let mut generics = input.generics.clone();
