@@ -148,8 +148,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own; with [`TaskError::Deployment`] for windows that are
-    /// impossible, such as windows without length, and for a snapshot with a state that the operator does not declare, which
-    /// a job with this operator is refused for too, unless it drops the state (`--allowNonRestoredState`).
+    /// impossible, such as windows without length, and for a snapshot with a state that the operator does not declare, in the words with
+    /// which the Dispatcher refuses a job then, unless the job may drop the state (`--allowNonRestoredState`).
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         if let Some(mistake) = self.mistake {
             return Err(TaskError::Deployment(mistake.to_owned()));

@@ -3,10 +3,11 @@
 use super::*;
 use crate::batch::NO_TIME;
 use crate::operators::{
-    AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, OutputTag, Timer,
-    TryFilter, TryFlatMap, TryMap,
+    AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, OperatorContext,
+    OutputTag, Timer, TryFilter, TryFlatMap, TryMap,
 };
 use crate::seam::TaskError;
+use crate::sinks::{CommittingSinkWriter, NoCommitter, Sink, SinkWriter, WriterContext};
 use crate::state::{ListState, OperatorState, StateField};
 use crate::time::WatermarkStrategy;
 use std::time::Duration;
@@ -611,6 +612,53 @@ fn a_field_that_the_new_version_of_a_function_dropped_is_refused_and_a_new_one_i
     let mut test = process_with_state(FIRST).restore(of_subtask).open().unwrap();
     let state = test.operator_state();
     assert_eq!([state.kept.get().unwrap(), state.gone.get().unwrap()], [&[7][..], &[]]);
+}
+
+/// The writer of a version's sink.
+struct Keeping<S>(Version<S>, S);
+
+impl<S: OperatorState> SinkWriter<u64> for Keeping<S> {
+    fn write(&mut self, n: u64, _: &WriterContext<'_>) -> Result<(), BoxError> {
+        (self.0.0)(&mut self.1, n);
+        Ok(())
+    }
+}
+
+impl<S: OperatorState> CommittingSinkWriter<u64> for Keeping<S> {
+    type Committable = u64;
+    type State = S;
+    fn prepare_commit(&mut self) -> Result<Vec<u64>, BoxError> {
+        Ok(Vec::new())
+    }
+    fn snapshot_state(&mut self, _: u64) -> Result<S, BoxError> {
+        Ok(std::mem::replace(&mut self.1, S::empty()))
+    }
+}
+
+impl<S: OperatorState> Sink<u64> for Version<S> {
+    type Committable = u64;
+    type Writer = Keeping<S>;
+    type Committer = NoCommitter;
+    type GlobalCommitter = NoCommitter;
+    fn create_writer(&self, _: &OperatorContext) -> Result<Keeping<S>, BoxError> {
+        Ok(Keeping(self.clone(), S::empty()))
+    }
+    fn create_committer(&self, _: &OperatorContext) -> Result<NoCommitter, BoxError> {
+        Ok(NoCommitter)
+    }
+    fn create_global_committer(&self, _: &OperatorContext) -> Result<NoCommitter, BoxError> {
+        Ok(NoCommitter)
+    }
+}
+
+#[test]
+fn a_field_that_the_new_version_of_a_sinks_writer_dropped_is_refused() {
+    let mut test = sink::<u64, _>(FIRST).open().unwrap();
+    test.push(0, 7).unwrap();
+    let checkpoint = test.barrier(1, false).unwrap();
+    assert!(sink::<u64, _>(FIRST).restore(checkpoint.clone()).open().is_ok());
+    let refused = sink::<u64, _>(SECOND).restore(checkpoint).open().map(drop).unwrap_err();
+    assert!(refused.to_string().ends_with(&undeclared("gone", "list")), "{refused}");
 }
 
 #[test]
