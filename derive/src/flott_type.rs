@@ -2,11 +2,11 @@
 //! format is in `streaming/CODEC.md`.
 
 use crate::recursion::{contains_itself, without_itself};
-use proc_macro2::{Literal, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Literal, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{
     Data, DeriveInput, Error, Fields, Generics, Ident, Member, Path, Result, Type, WherePredicate,
-    parse_quote,
+    parse_quote, parse_quote_spanned, spanned::Spanned,
 };
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -16,14 +16,20 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let body = match &input.data {
         Data::Struct(data) => of_struct(&krate, input, &data.fields),
         Data::Enum(data) if data.variants.is_empty() => {
-            return Err(Error::new_spanned(&input.ident, "an enum without variants has no values"));
+            return Err(Error::new_spanned(
+                &input.ident,
+                "an enum without variants has no values and can't be a record: add a variant",
+            ));
         }
         Data::Enum(data) => {
             let variants: Vec<_> = data.variants.iter().map(|v| (&v.ident, &v.fields)).collect();
             of_enum(&krate, input, &variants)
         }
         Data::Union(_) => {
-            return Err(Error::new_spanned(&input.ident, "a union can't be a record"));
+            return Err(Error::new_spanned(
+                &input.ident,
+                "a union can't be a record, since nothing says which of its fields is set: use an enum",
+            ));
         }
     };
     let mut generics = input.generics.clone();
@@ -62,18 +68,31 @@ fn key_part(
     let mut generics = generics.clone();
     // A record need not be a key. With a lifetime in the bound, a field that is no `KeyPart` leaves the implementation
     // out instead of failing to compile here.
-    let bound = |ty| -> WherePredicate {
-        let ty = without_itself(ty, input);
-        parse_quote!(for<'key> #ty: #krate::KeyPart)
+    // The spans are those of the user's code, so that the compiler shows the fields through which two types contain each other, and does
+    // not advise to implement the trait by hand.
+    let bound = |field: &Type| -> WherePredicate {
+        let (ty, krate) = (without_itself(field, input), shown_at(field.span(), krate));
+        parse_quote_spanned!(field.span()=> for<'key> #ty: #krate::KeyPartUnlessFlottRecursive)
     };
     generics.make_where_clause().predicates.extend(types(&input.data).map(bound));
     let (implemented, used, clause) = generics.split_for_impl();
     let name = &input.ident;
+    let krate = shown_at(name.span(), krate);
+    let key_part = quote_spanned!(name.span()=> #krate::KeyPart);
     quote! {
         #[automatically_derived]
         #[allow(private_bounds)]
-        impl #implemented #krate::KeyPart for #name #used #clause {}
+        impl #implemented #key_part for #name #used #clause {}
     }
+}
+
+/// Returns the path of the module `types` with all its tokens at `span`, which is what the compiler's errors show of it.
+fn shown_at(span: Span, krate: &TokenStream) -> TokenStream {
+    let at_span = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    krate.clone().into_iter().map(at_span).collect()
 }
 
 /// Returns the types of all fields of the struct, or of all variants of the enum.

@@ -20,9 +20,9 @@ use syn::{DeriveInput, ItemFn, parse_macro_input};
 /// `#[flott(crate = path)]` names the crate that the traits come from (default: `::flott`).
 ///
 /// A type may contain itself: `struct Tree { value: u64, children: Vec<Tree> }`. Two types that contain each other need
-/// `#[flott(recursive)]` at one of them; otherwise the compiler says `overflow evaluating the requirement` (E0275). A type
-/// with this option, and every type that contains one, can be a record or a value of state but not a key. Values may be
-/// nested 180 deep, counting every box, list and map; writing a deeper one fails the task.
+/// `#[flott(recursive)]` at one of them; otherwise the compiler names the field and says `overflow evaluating the requirement …
+/// KeyPartUnlessFlottRecursive` (E0275). A type with this option, and every type that contains one, can be a record or a value of state but
+/// not a key. Values may be nested 180 deep, counting every box, list and map; writing a deeper one fails the task.
 #[proc_macro_derive(FlottType, attributes(flott))]
 pub fn derive_flott_type(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

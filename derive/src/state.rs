@@ -108,12 +108,12 @@ fn named_fields(input: &DeriveInput) -> Result<&Named> {
             Fields::Unnamed(_) => {
                 "a struct of state needs named fields: their names are those of the states"
             }
-            _ => "a struct of state needs at least one field",
+            _ => "a struct of state needs at least one field, such as `count: Option<u64>`",
         },
         Data::Enum(_) => {
             "a state is declared by a struct; an enum can be the value in one of its fields, as `Option<…>`"
         }
-        Data::Union(_) => "a state is declared by a struct",
+        Data::Union(_) => "a state is declared by a struct: use one with named fields",
     };
     Err(Error::new_spanned(&input.ident, why))
 }
@@ -133,14 +133,22 @@ fn names(fields: &Named) -> Result<Vec<String>> {
                 }
                 let text: LitStr = meta.value()?.parse()?;
                 if text.value().is_empty() {
-                    return Err(Error::new_spanned(&text, "a state needs a name"));
+                    return Err(Error::new_spanned(
+                        &text,
+                        "a state needs a name: leave `name` out to give it the field's",
+                    ));
                 }
                 name = text.value();
                 Ok(())
             })?;
         }
         if !seen.insert(name.clone()) {
-            return Err(Error::new_spanned(field, format!("two states are named '{name}'")));
+            return Err(Error::new_spanned(
+                field,
+                format!(
+                    "two states are named '{name}': give this one another name with `#[state(name = \"…\")]`"
+                ),
+            ));
         }
         names.push(name);
     }
@@ -189,6 +197,9 @@ mod tests {
                 b: Option<u8>,
             }
         ));
-        assert_eq!(equal, "two states are named 'a'");
+        assert_eq!(
+            equal,
+            "two states are named 'a': give this one another name with `#[state(name = \"…\")]`"
+        );
     }
 }

@@ -167,6 +167,15 @@ impl StateDeclaration {
         }
     }
 
+    /// Returns the reason, as text for people, why `operator` is not restored: its snapshot has this state, and the program's
+    /// operator does not declare it.
+    pub fn undeclared(operator: &str, name: &str, kind: &str) -> String {
+        format!(
+            "{operator} has the {kind} state '{name}' in it, which the program's operator does not declare: declare it, or drop it \
+             (--allowNonRestoredState)"
+        )
+    }
+
     /// Returns true for the kinds `splits`, `collected` and `watermark`: the state is all that a subtask of its
     /// operator writes, in a format of its own. An operator that does not declare such a state cannot read the bytes,
     /// not even to drop them.

@@ -36,10 +36,7 @@ pub enum Incompatible {
         name: String,
     },
     /// The operator is in the program, but no longer declares a state that is in the snapshot. Not a fault if state may be dropped.
-    #[error(
-        "{operator} has the {kind} state '{state}' in it, which the program's operator does not declare: declare it, or drop \
-         it (--allowNonRestoredState)"
-    )]
+    #[error("{}", StateDeclaration::undeclared(operator, state, kind))]
     StateMissing {
         /// The operator, with its uid if it has one.
         operator: String,

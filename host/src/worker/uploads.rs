@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 const STREAMED_PART_BYTES: u64 = 16 << 20;
 /// The shortest and the longest part, in bytes, in a store that takes only whole objects.
 const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
-/// These parts grow with the state that is stored already: each has at most a sixteenth of it, so that those that a store takes only whole are
-/// small beside it.
+/// The divisor of the state's stored bytes that gives the longest part in a store that takes only whole objects: parts grow with the
+/// state, and each stays small beside it.
 const PART_OF_STATE: u64 = 16;
 /// The number of parts of a snapshot that are stored at once.
 const AT_ONCE: usize = 2;

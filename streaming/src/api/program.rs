@@ -77,7 +77,7 @@ pub struct ProgramEntry {
 }
 
 /// A function that returns a job's options in the one form that all readers of a job graph know: each under its own name, truth values and
-/// numbers in one spelling. Idempotent; keeps what it does not know.
+/// numbers in one spelling. The function keeps options that it does not know, and changes nothing of its own results.
 pub type NormaliseOptions = fn(BTreeMap<String, String>) -> BTreeMap<String, String>;
 
 impl fmt::Debug for ProgramEntry {

@@ -118,6 +118,7 @@ impl Assembly {
             operator: info.operator,
             name: info.name.clone(),
             restore: Mutex::new(self.restore.remove(&info.operator).unwrap_or_default()),
+            dropped: Mutex::default(),
             shared: self.shared.clone(),
         })
     }

@@ -61,7 +61,7 @@ pub(super) enum Pushed {
     Dropped,
     /// The element is queued, and the producer must wake the consumer before it parks.
     TakenForSleeper,
-    /// There is no room for the element, which is returned; the producer is woken when there may be.
+    /// The channel has no room for the element, which is returned; the producer is woken when there may be.
     Refused(Parcel),
 }
 

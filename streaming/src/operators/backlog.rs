@@ -21,11 +21,11 @@ const AGAIN_BYTES: usize = 256 << 10;
 /// The outcome of handing a batch to the chain behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HandedOn {
-    /// It has taken everything and takes more.
+    /// The chain behind has taken everything and takes more.
     TakesMore,
-    /// It keeps something: the step is over after this call.
+    /// The chain behind keeps a part of what it was given: the step is over after this call.
     Keeps,
-    /// It keeps so much that the call should wait for room.
+    /// The chain behind keeps so much that the call should wait for room.
     KeepsMuch,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum HandedOn {
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     kept: usize,
-    /// Those since the chain behind was last made to work them off.
+    /// The bytes of them that were handed on since the chain behind was last made to work off what it keeps.
     since: usize,
 }
 

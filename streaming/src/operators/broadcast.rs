@@ -66,7 +66,27 @@ use std::{collections::BTreeMap, marker::PhantomData};
 ///         limits.insert(country, cents);
 ///         Ok(())
 ///     }
+///     /// Emits a last record, which has no country.
+///     fn finish(&mut self, out: &mut Collector<(String, u64)>) -> Result<(), BoxError> {
+///         out.collect((String::new(), 0));
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("no more payments are looked at");
+///     }
 /// }
+///
+/// fn by_country((country, _): &(String, u64)) -> &String {
+///     country
+/// }
+/// let mut test = streaming::testing::keyed_broadcast(by_country, Limits).open()?;
+/// let of_sweden = |cents| ("se".to_owned(), cents);
+/// test.push2(of_sweden(1_000))?;
+/// test.push1(of_sweden(1_000))?;
+/// test.push1(of_sweden(1_001))?;
+/// test.end_of_input()?;
+/// assert_eq!(test.output(), [of_sweden(1_001), (String::new(), 0)]);
+/// # Ok::<(), streaming::TaskError>(())
 /// ```
 pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.

@@ -23,6 +23,47 @@ pub enum Either<A, B> {
 /// has in its fields is not in checkpoints: after a restart a fresh clone begins. The task calls `open`, then `process1` and `process2` for
 /// the records, `finish` after the last record of both streams, and `close` at its end, however it ends. An error fails the task with
 /// `TaskError::User`. Records that one producer has sent come in their order; those of several, and of the two streams, in any order.
+///
+/// ```
+/// use streaming::{
+///     operators::{BoxError, CoProcessFunction, Collector},
+///     testing,
+/// };
+///
+/// /// Emits, when both inputs have ended, how many numbers were above the limit that was the newest one then.
+/// #[derive(Clone, Default)]
+/// struct Above {
+///     limit: u64,
+///     above: u64,
+/// }
+///
+/// impl CoProcessFunction<u64, u64> for Above {
+///     type Out = u64;
+///     fn process1(&mut self, number: u64, _: &mut Collector<u64>) -> Result<(), BoxError> {
+///         self.above += u64::from(number > self.limit);
+///         Ok(())
+///     }
+///     fn process2(&mut self, limit: u64, _: &mut Collector<u64>) -> Result<(), BoxError> {
+///         self.limit = limit;
+///         Ok(())
+///     }
+///     fn finish(&mut self, out: &mut Collector<u64>) -> Result<(), BoxError> {
+///         out.collect(self.above);
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("the last limit was {}", self.limit);
+///     }
+/// }
+///
+/// let mut test = testing::connected(Above::default()).open()?;
+/// test.push2(5)?;
+/// test.push1(4)?;
+/// test.push1(6)?;
+/// test.end_of_input()?;
+/// assert_eq!(test.output(), [1]);
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;
@@ -63,9 +104,13 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 /// Each subtask works on its own clone. The order between records of the two streams is undefined.
 ///
 /// ```
-/// use streaming::operators::{BoxError, Collector, Context, KeyedCoProcessFunction};
+/// use streaming::{
+///     operators::{BoxError, Collector, Context, KeyedCoProcessFunction, Timer},
+///     testing,
+/// };
 ///
-/// /// Emits orders with the name of their product, and drops orders that come before the name.
+/// /// Emits orders with the name of their product, and drops orders that come before the name or a day after it. The last record has no
+/// /// name.
 /// #[derive(Clone)]
 /// struct WithNames;
 ///
@@ -89,13 +134,44 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 ///         &mut self,
 ///         (_product, new): (u64, String),
 ///         name: &mut Option<String>,
-///         _ctx: &mut Context<'_, u64>,
+///         ctx: &mut Context<'_, u64>,
 ///         _out: &mut Collector<(String, u32)>,
 ///     ) -> Result<(), BoxError> {
 ///         *name = Some(new);
+///         let at = ctx.timestamp().ok_or("a name without a time")?;
+///         ctx.timers().event_time(at + 86_400_000);
 ///         Ok(())
 ///     }
+///     fn on_timer(
+///         &mut self,
+///         _day: Timer,
+///         name: &mut Option<String>,
+///         _ctx: &mut Context<'_, u64>,
+///         _out: &mut Collector<(String, u32)>,
+///     ) -> Result<(), BoxError> {
+///         *name = None;
+///         Ok(())
+///     }
+///     fn finish(&mut self, out: &mut Collector<(String, u32)>) -> Result<(), BoxError> {
+///         out.collect((String::new(), 0));
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("no more orders get names");
+///     }
 /// }
+///
+/// let keyed = |function| {
+///     testing::keyed_connected(|(id, _): &(u64, u32)| id, |(id, _): &(u64, String)| id, function)
+/// };
+/// let mut test = keyed(WithNames).open()?;
+/// test.push2_at((7, "tea".to_owned()), 1_000)?;
+/// test.push1((7, 12))?;
+/// test.watermark(86_401_000)?;
+/// assert_eq!((test.output(), test.state(&7)), (vec![("tea".to_owned(), 12)], None));
+/// test.end_of_input()?;
+/// assert_eq!(test.output(), [(String::new(), 0)]);
+/// # Ok::<(), streaming::TaskError>(())
 /// ```
 pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.

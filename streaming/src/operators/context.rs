@@ -143,6 +143,8 @@ pub struct OperatorContext {
     pub(crate) operator: OperatorId,
     pub(crate) name: String,
     pub(crate) restore: Mutex<Restore>,
+    /// The kinds of the states that the operator has dropped from the restored snapshots, by name.
+    pub(crate) dropped: Mutex<BTreeMap<String, String>>,
     pub(crate) shared: Arc<ChainShared>,
 }
 
@@ -371,12 +373,6 @@ impl OperatorContext {
     /// ```
     pub fn snapshots(&self) -> Result<Vec<Vec<u8>>, TaskError> {
         lock(&self.restore).by_ref().collect()
-    }
-    /// Returns the same context with other snapshots to restore from.
-    pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
-        let (name, shared) = (self.name.clone(), self.shared.clone());
-        let restore = Mutex::new(restore.into());
-        Self { node: self.node, operator: self.operator, name, restore, shared }
     }
     /// Returns the values that all operators of the subtask share.
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {

@@ -30,10 +30,13 @@ use model::graph::StateDeclaration;
 /// however it ends. An error fails the task with [`TaskError::User`].
 ///
 /// ```
-/// use streaming::operators::{BoxError, Collector, Context, KeyedProcessFunction};
-/// use streaming::state::State;
+/// use streaming::{
+///     operators::{BoxError, Collector, Context, KeyedProcessFunction},
+///     state::State,
+///     testing,
+/// };
 ///
-/// /// Lets the first record of each key through, and every hundredth.
+/// /// Lets the first record of each key through, and every hundredth. The last record has no key.
 /// #[derive(Clone)]
 /// struct Sample;
 ///
@@ -61,7 +64,23 @@ use model::graph::StateDeclaration;
 ///         *records += 1;
 ///         Ok(())
 ///     }
+///     fn finish(&mut self, out: &mut Collector<(String, u64)>) -> Result<(), BoxError> {
+///         out.collect((String::new(), 0));
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("no more samples are taken");
+///     }
 /// }
+///
+/// let mut test = testing::keyed_by_value(|n: &u64| format!("{}", n % 2), Sample).open()?;
+/// for number in 0..201 {
+///     test.push(number)?;
+/// }
+/// test.end_of_input()?;
+/// let numbers: Vec<u64> = test.output().into_iter().map(|(_, number)| number).collect();
+/// assert_eq!(numbers, [0, 1, 200, 0]);
+/// # Ok::<(), streaming::TaskError>(())
 /// ```
 pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`, or an `Option<V>` alone for a single value.

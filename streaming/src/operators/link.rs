@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     batch::{Batch, NO_TIME},
+    lock,
     memory::allocator,
     seam::{Barrier, StateChunk, StreamEvent, TaskError},
     state::{Slice, SnapshotKind},
@@ -57,8 +58,6 @@ pub struct Link<In, Op: Operator<In>> {
     incremental: bool,
     /// False once the host has not taken a chunk: chunks then go with the acknowledgement.
     stored: bool,
-    /// The state that was dropped at the restore because the operator does not declare it; `None` if there was none.
-    undeclared: Option<&'static str>,
     /// The metric `stateBytes` of the operator; `None` if it keeps no state.
     state_bytes: Option<Gauge>,
     /// The part of the task's count of state that is this operator's.
@@ -89,16 +88,15 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             begun: None,
             incremental,
             stored: true,
-            undeclared: None,
             state_bytes: None,
             counted: Cell::new(0),
         }
     }
 
-    /// Returns the name of the state that [`Consumer::open`] has dropped because the operator does not declare it; `None` if there was
-    /// none.
-    pub(crate) fn undeclared(&self) -> Option<&'static str> {
-        self.undeclared
+    /// Returns the states that [`Consumer::open`] has dropped from the restored snapshots because the operator does not declare them: the
+    /// kind of each, by name.
+    pub(crate) fn dropped(&self) -> BTreeMap<String, String> {
+        lock(&self.context.dropped).clone()
     }
 
     /// Returns the operator.
@@ -213,6 +211,14 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     }
 }
 
+impl OperatorContext {
+    /// Records the kinds, by name, of states that the operator has dropped from the restored snapshots because it does not declare them.
+    /// The test of one operator refuses the restore then, as the Dispatcher does.
+    pub(crate) fn note_dropped(&self, states: BTreeMap<String, String>) {
+        lock(&self.dropped).extend(states);
+    }
+}
+
 /// Returns the error with which an operator's `open` fails the task. What an operator decodes then is its restored state.
 fn at_start(error: TaskError, context: &OperatorContext) -> TaskError {
     match error {
@@ -227,7 +233,9 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.next_mut().open()?;
         self.operator.open(&self.context).map_err(|error| at_start(error, &self.context))?;
-        self.undeclared = self.operator.drop_undeclared();
+        let name_and_kind = |name: &str| (name.to_owned(), name.to_owned());
+        let dropped = self.operator.drop_undeclared().map(name_and_kind);
+        self.context.note_dropped(dropped.into_iter().collect());
         if self.operator.state_bytes().is_some() {
             let gauge = self.context.metrics().gauge(STATE_BYTES);
             self.state_bytes = Some(gauge.map_err(|error| self.context.user_error(error))?);

@@ -107,6 +107,14 @@ impl Counter {
 
 /// A number that is set, from [`Metrics::gauge`]. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and
 /// REST does not show it. The number is in no checkpoint: it begins at 0 after a restart.
+///
+/// ```
+/// use streaming::operators::Gauge;
+///
+/// let (waiting, same) = { let gauge = Gauge::default(); (gauge.clone(), gauge) };
+/// waiting.set(7);
+/// assert_eq!(same.get(), 7);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 

@@ -9,6 +9,7 @@ mod assign;
 mod backlog;
 mod broadcast;
 mod connected;
+mod consumer;
 mod context;
 mod keyed;
 mod keyed_process;
@@ -32,6 +33,7 @@ pub(crate) use assign::{ask_interval, watermark_state};
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{BroadcastProcessFunction, KeyedBroadcastProcessFunction};
 pub use connected::{CoProcessFunction, Either, KeyedCoProcessFunction};
+pub use consumer::Flow;
 pub use context::{OperatorContext, OperatorMail};
 pub(crate) use context::{split_ticket, ticket_of};
 pub use keyed::KeySelector;
@@ -61,6 +63,7 @@ pub use self::{
     assign::AssignWatermarks,
     broadcast::{BroadcastOperator, InspectBroadcast, Reading, TakesBroadcast},
     connected::{BothInputs, EitherKey},
+    consumer::Consumer,
     context::ChainShared,
     keyed::{
         ByReference, ByValue, Count, Fold, Folding, Keyed, KeyedFold, Reduce, Sum, UpdateMode,
@@ -99,130 +102,6 @@ pub(crate) fn text_of(error: &BoxError) -> String {
         cause = error.source();
     }
     model::shortened(text)
-}
-
-/// The progress of a control element (watermark, idleness, barrier, end of input) through an operator or the rest of a chain: it
-/// tells the caller whether to hand the same element in again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// The operator, or the whole rest of the chain, is done with the event.
-    Done,
-    /// An output is full, the step was interrupted, or the event has to wait until a snapshot is written: hand the same event in again in a
-    /// later step.
-    More,
-    /// An operator waits for mail, such as keyed state that is being fetched: hand the same event in again after the mail has come.
-    Waiting,
-}
-
-/// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of input).
-/// The predecessor, a link of the chain or the task itself, calls `open` once, then `batch` and `event` in the order of the input, `resume`
-/// if records were left unprocessed, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
-/// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
-/// chain, holds nothing back and is never full.
-#[doc(hidden)]
-pub trait Consumer<T>: Send {
-    /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
-    ///
-    /// # Errors
-    /// Returns the error of the first operator that cannot be opened; those before it in the chain are not opened then.
-    fn open(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if it is full (see
-    /// [`Consumer::full`]) or the step was interrupted.
-    ///
-    /// # Errors
-    /// Returns the error of an operator that fails; the task is over then.
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
-    /// Continues with records that were taken but not processed, because the step was interrupted or the chain was full, until that is so
-    /// again. Does nothing by default.
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn resume(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Returns true if records were taken but not processed, because the step was interrupted or the chain was full.
-    /// [`Consumer::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those. False
-    /// by default.
-    fn is_interrupted(&self) -> bool {
-        false
-    }
-    /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand in the
-    /// same event again before any other event or batch.
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
-    /// Returns true if an output, or an operator such as a sink, takes nothing more for now. Records that are handed in nevertheless are
-    /// kept. False by default.
-    fn full(&self) -> bool {
-        false
-    }
-    /// Returns the number of records that the caller should hand in at once: fewer where records are large or consumers are slow, so that
-    /// little has to be kept when the chain gets full. A call may count as a step without records, after which the number grows, so it is
-    /// to be called once for each batch. By default [`BATCH_RECORDS`].
-    fn most_at_once(&self) -> usize {
-        BATCH_RECORDS
-    }
-    /// Sends the batches and control elements that a full output has refused to the next tasks; if none of them is left and `partial` is
-    /// true, also batches that are not full. Returns true if nothing that was refused waits any more, as by default.
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(true)
-    }
-    /// Returns the number of the earliest checkpoint for which an operator of the chain still writes its snapshot; `None`, as by default,
-    /// if no operator writes.
-    fn writes(&self) -> Option<u64> {
-        None
-    }
-    /// Continues to write the snapshots that operators of the chain have begun, as much as the slice (a number of bytes) allows,
-    /// and hands full chunks to the host.
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Makes the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot goes
-    /// on writing, see [`Consumer::writes`].
-    fn abort_snapshots(&mut self, _checkpoint: u64) {}
-    /// Returns true if the operator `node` is one of this chain. False by default.
-    fn runs(&self, _node: model::NodeId) -> bool {
-        false
-    }
-    /// Hands mail to the operator `to` of this chain; drops mail for others, and a timer that comes too late, see [`Operator::mail`].
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job, so that they commit what was
-    /// prepared for it; see [`Operator::notify_complete`]. The commits may go on after the return, see [`Consumer::is_committing`].
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does.
-    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then.
-    /// The operator itself asks its host for the mail with which it continues.
-    fn is_committing(&self) -> bool {
-        false
-    }
-    /// Closes all operators, from this one to the last one, after the end of input has gone through the chain.
-    ///
-    /// # Errors
-    /// Fails as [`Consumer::batch`] does; the operators behind the one that fails are not closed then.
-    fn close(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
-    /// operators whose `close` was called, with or without success, are not disposed of.
-    fn dispose(&mut self) {}
 }
 
 /// An operator: turns the records that it takes into other records. A task runs it as a link of a chain. The task calls `open` once, in
@@ -318,9 +197,10 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Drops what the restored snapshots have of a state that the operator does not declare, and returns the name of that state; `None`, as
-    /// by default, if it has found nothing of the kind. Called once after [`Operator::open`]. In a job the user has allowed the loss
-    /// (`--allowNonRestoredState`), because the Dispatcher refuses the restore otherwise; the test of one operator refuses it here.
+    /// Drops what [`Operator::open`] has kept of a state of the restored snapshots that the operator does not declare, and returns the
+    /// name of that state, which is also its kind; `None`, as by default, if it has found nothing of the kind. Called once after `open`. In
+    /// a job the user has allowed the loss (`--allowNonRestoredState`), because the Dispatcher refuses the restore otherwise; the test of
+    /// one operator refuses it.
     #[doc(hidden)]
     fn drop_undeclared(&mut self) -> Option<&'static str> {
         None

@@ -11,6 +11,45 @@ use crate::{
 /// subtask works on a clone of its own, on one thread. The task calls `open`, then `process` for each record, `finish` after the last
 /// record of bounded input, and `close` at its end, however it ends. An error fails the task with [`TaskError::User`]. What the clone has
 /// in its fields is in no checkpoint: after a restart a fresh clone begins.
+///
+/// ```
+/// use streaming::{
+///     operators::{BoxError, Collector, Counter, OperatorContext, ProcessFunction},
+///     testing,
+/// };
+///
+/// /// Emits the number of bytes of all lines when the input ends. The metric `bytes` shows the number before.
+/// #[derive(Clone, Default)]
+/// struct Bytes {
+///     seen: Counter,
+/// }
+///
+/// impl ProcessFunction<String> for Bytes {
+///     type Out = u64;
+///     fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+///         self.seen = context.metrics().counter("bytes")?;
+///         Ok(())
+///     }
+///     fn process(&mut self, line: String, _: &mut Collector<u64>) -> Result<(), BoxError> {
+///         self.seen.add(line.len() as u64);
+///         Ok(())
+///     }
+///     fn finish(&mut self, out: &mut Collector<u64>) -> Result<(), BoxError> {
+///         out.collect(self.seen.get());
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("{} bytes were read", self.seen.get());
+///     }
+/// }
+///
+/// let mut test = testing::process(Bytes::default()).open()?;
+/// test.push("seven".to_owned())?;
+/// test.end_of_input()?;
+/// assert_eq!((test.output(), test.metric("bytes")), (vec![5], Some(5)));
+/// test.close()?;
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
 pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// The type of the emitted records.
     type Out: Record;

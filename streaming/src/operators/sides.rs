@@ -33,6 +33,7 @@ use std::{any::Any, marker::PhantomData};
 ///     numbers.print();
 ///     numbers.side_output(&REFUSED).print();
 /// }
+/// assert_eq!(REFUSED.name(), "refused");
 /// ```
 #[derive(derive_more::Debug)]
 #[debug("OutputTag({name:?})")]

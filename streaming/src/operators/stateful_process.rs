@@ -6,7 +6,7 @@ use super::{
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{OperatorState, Share, read_operator_state, write_operator_state},
+    state::{OperatorState, Share, read_share, write_operator_state},
     types::Record,
 };
 
@@ -56,6 +56,9 @@ use crate::{
 ///     ) -> Result<(), BoxError> {
 ///         out.collect(begun.records.take()?);
 ///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("no more packets are made");
 ///     }
 /// }
 ///
@@ -182,8 +185,10 @@ where
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let share = Share::new(context.subtask(), context.parallelism());
         if context.is_restored() {
-            self.process.function.state = read_operator_state(&context.snapshots()?, share)
-                .map_err(|error| failed(context, error))?;
+            let read = read_share(&context.snapshots()?, share);
+            let (state, dropped) = read.map_err(|error| failed(context, error))?;
+            self.process.function.state = state;
+            context.note_dropped(dropped);
         }
         self.process.open(context)
     }

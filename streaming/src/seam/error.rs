@@ -5,6 +5,37 @@ use model::FailureCause;
 use thiserror::Error;
 
 /// The reason why a task failed; [`TaskError::is_recoverable`] says after which ones a restart may help.
+///
+/// ```
+/// use streaming::{TaskError, testing};
+///
+/// /// Returns where the fault of a failure is.
+/// fn place(error: &TaskError) -> &'static str {
+///     match error {
+///         TaskError::User { .. } | TaskError::Panicked { .. } => "a function of the program",
+///         TaskError::Codec { .. } => "a type of the program",
+///         TaskError::Deployment(_) => "the program or the state that it is restored from",
+///         TaskError::InvalidOption { .. } => "an option of the job",
+///         TaskError::Io { .. } | TaskError::Input { .. } => "a system that is read or written",
+///         TaskError::Output { .. } => "a system that is written",
+///         TaskError::Coordinator { .. } => "a source's enumerator or a sink's collector",
+///         TaskError::Restore { .. } | TaskError::Unreadable(_) => "a checkpoint",
+///     }
+/// }
+///
+/// let count = testing::key_by_value(|n: &u64| n % 2).count();
+/// let damaged = count.restore([vec![0xff]]).open().map(drop).unwrap_err();
+/// assert_eq!((place(&damaged), damaged.kind()), ("a checkpoint", "CodecError"));
+/// assert!(damaged.is_recoverable());
+///
+/// let mut map = testing::operator(streaming::operators::TryMap::new(|n: u64| -> Result<u64, _> {
+///     u64::checked_sub(n, 1).ok_or("there is no number before 0")
+/// }))
+/// .open()?;
+/// let refused = map.push(0).unwrap_err();
+/// assert_eq!(refused.to_string(), "operator 'test' failed: there is no number before 0");
+/// # Ok::<(), TaskError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TaskError {
     /// User code returned an error, or the function of a custom partitioner chose a subtask that does not exist.

@@ -65,6 +65,7 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
+    #[doc(hidden)]
     /// Appends the encoded event: a tag byte, then little-endian fields, at most 20 bytes together.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {

@@ -199,6 +199,39 @@ pub trait Committer<C>: Send + Sync + 'static {
     /// checkpoint, its writers abort what they find ([`super::CommittingSinkWriter::abort_leftovers`]), and the savepoint must still be
     /// restorable. Must be idempotent, also with what is being committed at this moment. The default does nothing.
     ///
+    /// ```
+    /// use std::{fs, io, path::PathBuf};
+    /// use streaming::sinks::{CommitError, CommitRequest, Committer};
+    ///
+    /// /// Makes files visible, whose names are hidden by a dot before. A second name keeps the bytes of those of a savepoint.
+    /// struct Publish {
+    ///     folder: PathBuf,
+    /// }
+    ///
+    /// /// Lets what is done already count as done.
+    /// fn once(result: io::Result<()>, done: io::ErrorKind) -> Result<(), CommitError> {
+    ///     match result {
+    ///         Err(error) if error.kind() != done => Err(CommitError::Retry(error.to_string())),
+    ///         _ => Ok(()),
+    ///     }
+    /// }
+    ///
+    /// impl Committer<String> for Publish {
+    ///     async fn commit(&self, request: CommitRequest<String>) -> Result<(), CommitError> {
+    ///         let name = request.committable;
+    ///         let hidden = self.folder.join(format!(".{name}"));
+    ///         once(fs::rename(hidden, self.folder.join(name)), io::ErrorKind::NotFound)
+    ///     }
+    ///     async fn keep(&self, names: Vec<String>) -> Result<(), CommitError> {
+    ///         names.iter().try_for_each(|name| {
+    ///             let kept = self.folder.join(format!(".kept-{name}"));
+    ///             let hidden = self.folder.join(format!(".{name}"));
+    ///             once(fs::hard_link(hidden, kept), io::ErrorKind::AlreadyExists)
+    ///         })
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// The savepoint's task fails with either [`CommitError`].
     fn keep(&self, _committables: Vec<C>) -> impl Future<Output = Result<(), CommitError>> + Send {
@@ -326,6 +359,37 @@ pub trait GlobalCommitter<C>: Send + Sync + 'static {
     /// that of the final checkpoint or of the stop's savepoint, with the committables of all checkpoints.
     /// Writers abort no leftovers then: what a failed attempt has prepared for no checkpoint stays until this commit, which may delete all
     /// of its job that is neither among the committables nor kept for a savepoint ([`GlobalCommitter::keep`]).
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use streaming::sinks::{CommitError, CommitRequest, GlobalCommitter};
+    ///
+    /// /// Publishes the names of all files in one list when the input has ended.
+    /// #[derive(Default)]
+    /// struct Catalogue {
+    ///     published: Mutex<Vec<String>>,
+    ///     /// The files of savepoints, which nothing may delete.
+    ///     kept: Mutex<Vec<String>>,
+    /// }
+    ///
+    /// fn broken(error: impl ToString) -> CommitError {
+    ///     CommitError::Retry(error.to_string())
+    /// }
+    ///
+    /// impl GlobalCommitter<String> for Catalogue {
+    ///     const ONLY_AT_END: bool = true;
+    ///     async fn commit(&self, request: CommitRequest<Vec<String>>) -> Result<(), CommitError> {
+    ///         *self.published.lock().map_err(broken)? = request.committable;
+    ///         Ok(())
+    ///     }
+    ///     async fn keep(&self, files: Vec<String>) -> Result<(), CommitError> {
+    ///         let mut kept = self.kept.lock().map_err(broken)?;
+    ///         kept.retain(|file| !files.contains(file));
+    ///         kept.extend(files);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
     const ONLY_AT_END: bool = false;
     /// Commits all committables of a checkpoint, in the order of the checkpoints, one checkpoint at a time. Not called for a checkpoint
     /// without committables, nor while a [`GlobalCommitter::check`] is under way. The future runs beside the task, on the process's tokio

@@ -314,6 +314,44 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// operator of its chain cannot be restored, or if the JobMaster has cancelled the task: it has cancelled the global committer's as
     /// well then, so that the outcome of a check that is still under way does not count. Not called if the task itself has failed later,
     /// because its announcement may still be checked.
+    ///
+    /// ```
+    /// use std::{fs, path::PathBuf};
+    /// use streaming::{
+    ///     operators::{BoxError, OperatorContext},
+    ///     sinks::{Announcement, CommittingSinkWriter, NoWriterState, SinkWriter, WriterContext},
+    /// };
+    ///
+    /// /// Proves by a file, which the global committer looks for, that its folder is the committer's too.
+    /// struct Proving {
+    ///     file: PathBuf,
+    /// }
+    ///
+    /// impl SinkWriter<u64> for Proving {
+    ///     fn write(&mut self, _number: u64, _context: &WriterContext<'_>) -> Result<(), BoxError> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// impl CommittingSinkWriter<u64> for Proving {
+    ///     type Committable = String;
+    ///     type State = NoWriterState;
+    ///     fn prepare_commit(&mut self) -> Result<Vec<String>, BoxError> {
+    ///         Ok(Vec::new())
+    ///     }
+    ///     fn announce(&mut self, _: &OperatorContext) -> Option<Announcement<String>> {
+    ///         let file = self.file.clone();
+    ///         Some(Box::pin(async move {
+    ///             fs::write(&file, "")?;
+    ///             Ok(Some(file.display().to_string()))
+    ///         }))
+    ///     }
+    ///     fn withdraw(&mut self) {
+    ///         // The file may not be there yet.
+    ///         let _ = fs::remove_file(&self.file);
+    ///     }
+    /// }
+    /// ```
     fn withdraw(&mut self) {}
     /// Deletes what earlier attempts have left over, of each subtask for which [`OperatorContext::takes_over`] is true. Called
     /// once, when the first checkpoint after the start is complete. By then the committers have committed all that the restored
@@ -373,6 +411,13 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
 ///     }
 ///     fn is_flushing(&self) -> bool {
 ///         self.under_way
+///     }
+///     /// Takes no word while a packet is under way; its answer changes that.
+///     fn is_full(&self) -> bool {
+///         self.under_way
+///     }
+///     fn close(&mut self) {
+///         eprintln!("{} words were not sent", self.packet.len());
 ///     }
 /// }
 ///

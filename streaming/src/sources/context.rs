@@ -18,6 +18,24 @@ use thiserror::Error;
 pub struct NotRegistered(pub u32);
 
 /// The error of [`SplitEnumeratorContext::assign_splits`]; nothing is assigned then.
+///
+/// ```
+/// use streaming::sources::{AssignError, NotRegistered, SourceSplit, SplitEnumeratorContext};
+///
+/// /// Assigns splits to a subtask. Returns them if the subtask's reader has failed meanwhile: its successor registers itself.
+/// fn assign<S: SourceSplit>(
+///     context: &SplitEnumeratorContext<S>,
+///     subtask: u32,
+///     splits: Vec<S>,
+/// ) -> Result<Vec<S>, AssignError> {
+///     match context.assign_splits(subtask, &splits) {
+///         Ok(()) => Ok(Vec::new()),
+///         Err(AssignError::NotRegistered(NotRegistered(_))) => Ok(splits),
+///         Err(mistake @ AssignError::OutsideOfMethod) => Err(mistake),
+///     }
+/// }
+/// assert!(AssignError::from(NotRegistered(3)).to_string().contains("subtask 3 has no reader"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AssignError {
     /// The subtask has no registered reader.

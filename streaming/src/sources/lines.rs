@@ -45,6 +45,8 @@ pub struct LineTooLong;
 /// assert_eq!(blocks.next_line(), None);
 /// blocks.push(b"e\ntw")?;
 /// assert_eq!(blocks.next_line(), Some(&b"one"[..]));
+/// blocks.clear();
+/// assert_eq!(blocks.rest(), b"");
 /// assert_eq!(LineTooLong.to_string(), "a line is longer than 256 MiB");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

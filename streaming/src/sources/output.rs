@@ -312,6 +312,23 @@ impl Requests {
 
 /// The context of a [`SourceReader`](super::SourceReader)'s calls: its task's identity and options, and its means to ask for
 /// splits, I/O and timers.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::sources::ReaderContext;
+///
+/// /// Returns true if a reader may ask its system at this poll, at most once a second, and otherwise has itself polled when it may.
+/// fn may_ask(next_ms: &mut u64, context: &mut ReaderContext<'_>) -> bool {
+///     let now_ms = context.now_unix_ms();
+///     if now_ms < *next_ms {
+///         context.wake_after(Duration::from_millis(*next_ms - now_ms));
+///         return false;
+///     }
+///     *next_ms = now_ms + 1_000;
+///     eprintln!("{} asks for records", context.name());
+///     true
+/// }
+/// ```
 pub struct ReaderContext<'a> {
     operator: &'a OperatorContext,
     requests: &'a mut Requests,

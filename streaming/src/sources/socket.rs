@@ -31,7 +31,10 @@ const BLOCK: usize = 64 << 10;
 ///     line.split(' ').next().and_then(|at| at.parse().ok()).unwrap_or(0)
 /// });
 /// let lines = env.from_source(SocketSource::text("localhost:9999"), times, "socket").uid("socket");
+/// let bytes = SocketSource::lines("localhost:9998");
+/// let sizes = env.from_source(bytes, WatermarkStrategy::no_watermarks(), "bytes").map(|line| line.len());
 /// # lines.print();
+/// # sizes.print();
 /// # }
 /// ```
 ///

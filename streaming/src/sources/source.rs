@@ -11,6 +11,14 @@ use model::graph::StateDeclaration;
 
 /// Says whether a source ends by itself; [`Source::boundedness`] returns it when the graph is built. A job is bounded if all its sources
 /// are: only then may it use `write_text`, and `collect` shows its results at the end.
+///
+/// ```
+/// use streaming::sources::{Boundedness, SequenceSource, SocketSource, Source};
+///
+/// assert_eq!(SequenceSource::new(0..10).boundedness(), Boundedness::Bounded);
+/// let lines = SocketSource::text("localhost:9999");
+/// assert_eq!(lines.boundedness(), Boundedness::ContinuousUnbounded);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
     /// The input has an end; the source finishes there.
@@ -126,6 +134,9 @@ pub enum ReadProgress {
 ///     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<Range>, BoxError> {
 ///         Ok(self.waiting.iter().cloned().collect())
 ///     }
+///     fn close(&mut self) {
+///         eprintln!("{} ranges were not assigned", self.waiting.len());
+///     }
 /// }
 ///
 /// #[derive(Default)]
@@ -171,6 +182,9 @@ pub enum ReadProgress {
 ///         self.asked = false;
 ///         self.ranges.extend(splits);
 ///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         self.ranges.clear();
 ///     }
 ///     fn no_more_splits(&mut self) {
 ///         self.no_more = true;
@@ -270,7 +284,7 @@ pub trait SplitEnumerator: Send + 'static {
     /// The type of the enumerator's state in a checkpoint, from which a new enumerator continues.
     type Checkpoint: FlottType;
 
-    /// `false` for [`NoEnumerator`] only: the source then has no coordinator, and each reader gets
+    /// `false` for [`NoEnumerator`](super::NoEnumerator) only: the source then has no coordinator, and each reader gets
     /// [`SourceReader::no_more_splits`] at its start.
     #[doc(hidden)]
     const COORDINATED: bool = true;

@@ -23,6 +23,22 @@ use thiserror::Error;
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
 /// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
 /// An error that a function of the program other than a sink's returns counts as an error of user code instead.
+///
+/// ```
+/// use streaming::{state::StateError, types::CodecError};
+///
+/// /// Returns true if the restart strategy decides what follows.
+/// fn may_restart(error: &StateError) -> bool {
+///     match error {
+///         StateError::Codec(_) | StateError::Fetch { .. } => true,
+///         StateError::NotOwned { .. } | StateError::NotResident { .. } => false,
+///         StateError::Schema { .. } | StateError::KeySchema { .. } => false,
+///     }
+/// }
+///
+/// assert!(may_restart(&CodecError::Truncated.into()));
+/// assert!(!may_restart(&StateError::NotResident { group: 7 }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
     /// A record's key belongs to a key group of another subtask. The key function is called by the sending and by the receiving
@@ -133,10 +149,10 @@ pub struct Incremental<'a> {
 /// The kind of a snapshot that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotKind {
-    /// It contains all state.
+    /// The snapshot contains all state.
     Full,
-    /// It contains what has changed since an earlier one, on top of which it is restored: keys with their present state, and keys that
-    /// were removed.
+    /// The snapshot contains what has changed since an earlier one, on top of which it is restored: keys with their present state, and
+    /// keys that were removed.
     Changes {
         /// The number of the complete checkpoint with the earlier snapshot.
         base: u64,

@@ -103,6 +103,7 @@ impl<V: FlottType> StateField for ListState<V> {
 /// }
 ///
 /// let mut shop = Shop::empty();
+/// assert!(shop.earned.is_empty());
 /// sell(&mut shop, "tea", 3)?;
 /// assert_eq!(sell(&mut shop, "tea", 4)?, 7);
 /// assert_eq!(shop.earned.get(&"milk".to_owned())?, None);

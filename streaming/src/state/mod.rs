@@ -25,6 +25,7 @@ pub use backend::StateError;
 pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
+pub(crate) use operator::read_share;
 pub use operator::{OperatorState, UnionListState};
 pub use row::State;
 pub(crate) use snapshot::{END, read_entries, read_next, write_changes_head, write_head};

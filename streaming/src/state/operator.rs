@@ -7,10 +7,11 @@
 use super::{
     FieldRows, ListState, Row, RowReader, RowWriter, State, StateError, StateField,
     row::matching,
-    snapshot::{read_fields, write_fields},
+    snapshot::{dropped, read_fields, write_fields},
 };
 use crate::types::{CodecError, FlottType, Reader, check_written};
 use std::{
+    collections::BTreeMap,
     fmt,
     ops::{Deref, DerefMut},
 };
@@ -51,6 +52,7 @@ const VERSION: u8 = 1;
     note = "add `#[derive(OperatorState)]` to a struct whose fields are `ListState<V>` or `UnionListState<V>`"
 )]
 pub trait OperatorState: State {
+    #[doc(hidden)]
     /// Returns the state of the subtask that `share` names, at a restore. `parts` are the states of all subtasks from before the restore,
     /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
@@ -174,14 +176,24 @@ pub fn read_operator_state<S: OperatorState>(
     snapshots: &[Vec<u8>],
     share: Share,
 ) -> Result<S, StateError> {
+    read_share(snapshots, share).map(|(state, _)| state)
+}
+
+/// Returns the state as [`read_operator_state`] does, and the kinds of the fields that were dropped, by name.
+pub(crate) fn read_share<S: OperatorState>(
+    snapshots: &[Vec<u8>],
+    share: Share,
+) -> Result<(S, BTreeMap<String, String>), StateError> {
     let declared = S::declare();
     let mut parts = Vec::with_capacity(snapshots.len());
+    let mut fields = BTreeMap::new();
     for bytes in snapshots {
         let mut input = Reader::new(bytes);
         if input.byte()? != VERSION {
             return Err(CodecError::Invalid { what: "version of an operator state" }.into());
         }
-        let places = matching(&read_fields(&mut input)?, &declared)?;
+        let written = read_fields(&mut input)?;
+        let places = matching(&written, &declared)?;
         let mut part = S::empty();
         let mut rows = RowReader::new(&mut input, &places)?;
         while let Some((field, row)) = rows.next()? {
@@ -189,8 +201,9 @@ pub fn read_operator_state<S: OperatorState>(
         }
         input.finish()?;
         parts.push(part);
+        fields.extend(dropped(written, &places));
     }
-    Ok(S::redistribute(parts, share))
+    Ok((S::redistribute(parts, share), fields))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use std::{iter, mem};
 ///     last_payments: ListState<u64>,
 /// }
 /// assert_eq!(Account::declare()[1].name, "device_counts");
+/// assert!(Account::empty().holds_nothing());
 /// ```
 ///
 /// A field's name is the name of its state; `#[state(name = "…")]` keeps the old name when the field is renamed. A key

@@ -100,13 +100,13 @@ pub fn read_snapshot<K: Key, V: Kept>(
     Ok(())
 }
 
-/// Restores from the next snapshot of the input; see [`read_snapshot`].
+/// Restores from the next snapshot of the input; see [`read_snapshot`]. Returns the kinds of the fields that were dropped, by name.
 pub(crate) fn read_next<K: Key, V: Kept>(
     input: &mut Reader<'_>,
     backend: &mut impl StateBackend<K, V>,
     groups: &KeyGroups,
     fields: &[StateDeclaration],
-) -> Result<(), StateError> {
+) -> Result<BTreeMap<String, String>, StateError> {
     read_versions(
         input,
         &[VERSION, IN_GROUPS, CHANGES],
@@ -128,25 +128,25 @@ pub(crate) fn read_next<K: Key, V: Kept>(
 }
 
 /// Reads the next snapshot of the input, a full one, and calls `each` with every entry whose key group `groups` owns; `each` reads all
-/// rows. Fails as [`read_snapshot`] does.
+/// rows. Returns the kinds of the fields that were dropped, by name. Fails as [`read_snapshot`] does.
 pub(crate) fn read_entries<K: Key>(
     input: &mut Reader<'_>,
     groups: &KeyGroups,
     fields: &[StateDeclaration],
     mut each: impl FnMut(KeyAddress, K, &mut RowReader<'_, '_>) -> Result<(), StateError>,
-) -> Result<(), StateError> {
+) -> Result<BTreeMap<String, String>, StateError> {
     let full = [VERSION, IN_GROUPS];
     read_versions(input, &full, groups, fields, |at, key, rows, _| each(at, key, rows))
 }
 
-/// Reads the next snapshot of the input, which has one of these versions.
+/// Reads the next snapshot of the input, which has one of these versions. Returns the kinds of the fields that were dropped, by name.
 fn read_versions<K: Key>(
     input: &mut Reader<'_>,
     versions: &[u8],
     groups: &KeyGroups,
     fields: &[StateDeclaration],
     mut each: impl FnMut(KeyAddress, K, &mut RowReader<'_, '_>, u8) -> Result<(), StateError>,
-) -> Result<(), StateError> {
+) -> Result<BTreeMap<String, String>, StateError> {
     let version = input.byte()?;
     if !versions.contains(&version) {
         return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
@@ -156,7 +156,8 @@ fn read_versions<K: Key>(
         let declared = format!("{}, {declared}", structure::<K>());
         return Err(StateError::KeySchema { written, declared });
     }
-    let places = matching(&read_fields(input)?, fields)?;
+    let written = read_fields(input)?;
+    let places = matching(&written, fields)?;
     let mut entry = |group: u32, input: &mut Reader<'_>| {
         let key = K::decode(input)?;
         let at = groups.address(&key);
@@ -183,7 +184,16 @@ fn read_versions<K: Key>(
             entry(group.map_err(|_| CodecError::Invalid { what: "key group" })?, input)?;
         }
     }
-    Ok(())
+    Ok(dropped(written, &places))
+}
+
+/// Returns the kinds of the `written` fields that have no place among the declared ones, by name.
+pub(super) fn dropped(
+    written: Vec<StateDeclaration>,
+    places: &[Option<usize>],
+) -> BTreeMap<String, String> {
+    let fields = written.into_iter().zip(places).filter(|(_, place)| place.is_none());
+    fields.map(|(field, _)| (field.name, field.kind)).collect()
 }
 
 pub(super) fn write_fields(fields: &[StateDeclaration], out: &mut Vec<u8>) {

@@ -12,7 +12,7 @@ use crate::{
         Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, join_chunks, side_output,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
-    state::Slice,
+    state::{Slice, StateDeclaration},
     types::Record,
 };
 use model::JobId;
@@ -148,7 +148,8 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own; with [`TaskError::Deployment`] for windows that are
-    /// impossible, such as windows without length, and for a snapshot with broadcast state if the operator has none.
+    /// impossible, such as windows without length, and for a snapshot with a state that the operator does not declare, in the words with
+    /// which the Dispatcher refuses a job then, unless the job may drop the state (`--allowNonRestoredState`).
     pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
         if let Some(mistake) = self.mistake {
             return Err(TaskError::Deployment(mistake.to_owned()));
@@ -169,12 +170,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         let shared = context.shared().clone();
         let mut link = Link::new(self.operator, next, sides, context);
         link.open()?;
-        if let Some(state) = link.undeclared() {
-            return Err(TaskError::Deployment(format!(
-                "the snapshot has the state '{state}' in it, which the operator does not declare: restore it into an operator that does; a \
-                 job with this operator is refused too, unless it drops the state (--allowNonRestoredState)"
-            )));
-        }
+        check_dropped(&link.dropped())?;
         let sides = self.gathered;
         let mut test = OperatorHarness { link, host, shared, output, sides, checkpoint: 0 };
         test.work_off()?;
@@ -199,6 +195,20 @@ pub struct OperatorHarness<T, Op: Operator<T>> {
     pub(super) output: Gathered<Op::Out>,
     sides: BTreeMap<&'static str, Box<dyn Any + Send>>,
     checkpoint: u64,
+}
+
+/// Refuses snapshots with states that the operator has dropped, given as kinds by name, in the Dispatcher's words.
+fn check_dropped(states: &BTreeMap<String, String>) -> Result<(), TaskError> {
+    if states.is_empty() {
+        return Ok(());
+    }
+    let operator = format!("operator '{}' (without a uid)", host::OPERATOR);
+    let reasons: Vec<String> = states
+        .iter()
+        .map(|(name, kind)| StateDeclaration::undeclared(&operator, name, kind))
+        .collect();
+    let why = format!("the snapshot does not fit the program: {}", reasons.join("\n"));
+    Err(TaskError::Deployment(why))
 }
 
 impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {

@@ -166,7 +166,17 @@ fn context_in(shared: ChainShared) -> OperatorContext {
         operator: OPERATOR_ID,
         name: OPERATOR.into(),
         restore: Mutex::default(),
+        dropped: Mutex::default(),
         shared: Arc::new(shared),
+    }
+}
+
+impl OperatorContext {
+    /// Returns the same context with other snapshots to restore from.
+    pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
+        let (name, shared) = (self.name.clone(), self.shared.clone());
+        let (restore, dropped) = (Mutex::new(restore.into()), Mutex::default());
+        Self { node: self.node, operator: self.operator, name, restore, dropped, shared }
     }
 }
 

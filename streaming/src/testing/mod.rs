@@ -315,7 +315,7 @@ type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B,
 ///     testing,
 /// };
 ///
-/// /// Emits the numbers that are not on the list.
+/// /// Emits the numbers that are not on the list, and 0 at the end.
 /// #[derive(Clone)]
 /// struct NotListed;
 ///
@@ -345,6 +345,13 @@ type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B,
 ///         list.push(number);
 ///         Ok(())
 ///     }
+///     fn finish(&mut self, out: &mut Collector<u64>) -> Result<(), BoxError> {
+///         out.collect(0);
+///         Ok(())
+///     }
+///     fn close(&mut self) {
+///         eprintln!("the list is closed");
+///     }
 /// }
 ///
 /// let mut test = testing::broadcast::<u64, u64, _>(NotListed).open()?;
@@ -352,6 +359,8 @@ type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B,
 /// test.push1(3)?;
 /// test.push1(4)?;
 /// assert_eq!((test.output(), test.broadcast_state()), (vec![4], &vec![3]));
+/// test.end_of_input()?;
+/// assert_eq!(test.output(), [0]);
 /// # Ok::<(), streaming::TaskError>(())
 /// ```
 pub fn broadcast<A, B, F>(function: F) -> BroadcastBuilder<A, B, F, F::Broadcast>

@@ -69,6 +69,21 @@ pub struct SinkHarnessBuilder<T, S> {
 ///     assert!(!restored.is_committing());
 ///     restored.finish()
 /// }
+///
+/// /// Restores a savepoint in another job, which is cancelled when its input has ended and before anything of it is committed.
+/// fn moved<S: Sink<u64>>(before: S, after: S) -> Result<(), streaming::TaskError> {
+///     let mut test = testing::sink(before).open()?;
+///     test.push(0, 10)?;
+///     let savepoint = test.savepoint(1)?;
+///     test.finish()?;
+///
+///     let mut moved = testing::sink(after).job(7).restore(savepoint).open()?;
+///     moved.push(0, 11)?;
+///     moved.advance_clock_to(60_000)?;
+///     moved.end_of_input()?;
+///     moved.cancel();
+///     Ok(())
+/// }
 /// ```
 pub fn sink<T, S: Sink<T>>(sink: S) -> SinkHarnessBuilder<T, S> {
     SinkHarnessBuilder {

@@ -36,6 +36,27 @@ use std::{marker::PhantomData, time::Duration};
 pub trait WatermarkGenerator<T>: Clone + Send + 'static {
     /// True if [`WatermarkGenerator::on_periodic`] is also to be called every `pipeline.auto-watermark-interval` (200 ms by default),
     /// whether or not records arrive. An interval of 0 switches these calls off.
+    ///
+    /// ```
+    /// use streaming::time::WatermarkGenerator;
+    ///
+    /// /// Follows the machine's clock by ten seconds, also while no records come.
+    /// #[derive(Clone)]
+    /// struct TenSecondsLate;
+    ///
+    /// impl<T> WatermarkGenerator<T> for TenSecondsLate {
+    ///     const PERIODIC: bool = true;
+    ///     fn on_event(&mut self, _record: &T, _timestamp: i64) -> Option<i64> {
+    ///         None
+    ///     }
+    ///     fn on_periodic(&mut self, now_ms: u64) -> Option<i64> {
+    ///         i64::try_from(now_ms.checked_sub(10_000)?).ok()
+    ///     }
+    /// }
+    /// let mut late = TenSecondsLate;
+    /// let watermark = WatermarkGenerator::<u64>::on_periodic(&mut late, 12_000);
+    /// assert_eq!(watermark, Some(2_000));
+    /// ```
     const PERIODIC: bool = false;
 
     /// Called for every record with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME). Returns a

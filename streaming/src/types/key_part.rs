@@ -83,6 +83,12 @@ use std::{
 )]
 pub trait KeyPart: FlottType {}
 
+/// The bound of `#[derive(FlottType)]` for each field of a [`KeyPart`]; all of these types have it. The compiler's error for two types
+/// that contain each other (E0275, overflow) names this trait, and so the option that is missing: `#[flott(recursive)]`.
+#[doc(hidden)]
+pub trait KeyPartUnlessFlottRecursive {}
+impl<T: KeyPart> KeyPartUnlessFlottRecursive for T {}
+
 /// A type that a stream can be keyed by: a [`KeyPart`] with `Eq` and `Clone`, implemented for all such types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key",

@@ -23,7 +23,7 @@ pub use batch::{decode_one, encode_one};
 #[doc(hidden)]
 pub use columns::{read_variants, write_variants};
 pub use hash::{KeyHasher, key_hash};
-pub use key_part::{Key, KeyPart};
+pub use key_part::{Key, KeyPart, KeyPartUnlessFlottRecursive};
 #[doc(hidden)]
 pub use line::FromLine;
 pub use line::ToLine;
@@ -61,6 +61,27 @@ pub use compact_str::CompactString;
 use thiserror::Error;
 
 /// The reason why bytes cannot be decoded, or a value cannot be encoded. A task that gets it fails.
+///
+/// ```
+/// use streaming::types::{CodecError, Reader, decode_one};
+///
+/// assert_eq!(decode_one::<bool>(&[]), Err(CodecError::Truncated));
+/// assert!(matches!(decode_one::<bool>(&[7]), Err(CodecError::Invalid { .. })));
+/// assert_eq!(decode_one::<bool>(&[1, 2, 3]), Err(CodecError::Trailing(2)));
+///
+/// /// Reads lists of lists of lists …, each of one element.
+/// fn lists(input: &mut Reader<'_>, levels: u32) -> Result<(), CodecError> {
+///     if levels == 0 { Ok(()) } else { input.nested(|input| lists(input, levels - 1)) }
+/// }
+/// assert_eq!(lists(&mut Reader::new(&[]), Reader::MAX_DEPTH), Ok(()));
+/// assert_eq!(lists(&mut Reader::new(&[]), Reader::MAX_DEPTH + 1), Err(CodecError::TooDeep));
+///
+/// /// Returns true if the values are at fault, and not bytes that were damaged or written by another program.
+/// fn is_of_values(error: CodecError) -> bool {
+///     matches!(error, CodecError::TooLarge { .. } | CodecError::TooDeep | CodecError::OtherType(_))
+/// }
+/// assert!(!is_of_values(CodecError::Truncated));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CodecError {
     /// The bytes end before the value does, or a number of bytes or elements in them is greater than the number of bytes left.

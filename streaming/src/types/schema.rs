@@ -5,6 +5,47 @@ use sha2::{Digest, Sha256};
 use std::any::TypeId;
 
 /// Collects the structure of a type as text, from which [`fingerprint`] is made: `Order{id:u64,items:list<Item{name:string,}>,}`.
+///
+/// A label that is a primitive of its own, and is written as its colour and a text:
+///
+/// ```
+/// use streaming::types::*;
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Label {
+///     is_red: bool,
+///     text: String,
+/// }
+///
+/// impl FlottType for Label {
+///     fn type_name() -> String {
+///         "label".to_owned()
+///     }
+///     fn describe(schema: &mut Schema) {
+///         schema.word("label");
+///     }
+///     fn encode(&self, out: &mut Vec<u8>) {
+///         out.push(u8::from(self.is_red));
+///         self.text.encode(out);
+///     }
+///     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+///         let is_red = match input.byte()? {
+///             colour @ (0 | 1) => colour == 1,
+///             _ => return Err(CodecError::Invalid { what: "colour" }),
+///         };
+///         Ok(Self { is_red, text: input.text()?.to_owned() })
+///     }
+///     fn hash_key(&self, hasher: &mut KeyHasher) {
+///         self.is_red.hash_key(hasher);
+///         self.text.hash_key(hasher);
+///     }
+/// }
+///
+/// assert_eq!(Schema::of::<Vec<Label>>(), "list<label>");
+/// let label = Label { is_red: true, text: "urgent".to_owned() };
+/// assert_eq!(decode_one(&encode_one(&label)), Ok(label));
+/// assert_eq!(decode_one::<Label>(&[2]), Err(CodecError::Invalid { what: "colour" }));
+/// ```
 #[derive(Debug, Default)]
 pub struct Schema {
     text: String,

@@ -8,8 +8,7 @@ use crate::{
     seam::TaskError,
     state::{
         END, Incremental, Kept, KeyAddress, KeyGroups, Slice, SnapshotKind, StateBackend,
-        StateError, Table, read_entries, read_next, read_snapshot, write_changes_head, write_head,
-        write_snapshot,
+        StateError, Table, read_entries, read_next, write_changes_head, write_head, write_snapshot,
     },
     types::{Key, Reader},
 };
@@ -99,8 +98,12 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         bytes: &[u8],
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        read_snapshot(bytes, &mut self.backend, &self.groups, &self.fields)
-            .map_err(|error| failed(context, error))
+        let mut input = Reader::new(bytes);
+        self.restore(&mut input, context)?;
+        while input.remaining() > 0 {
+            self.restore(&mut input, context)?;
+        }
+        Ok(())
     }
 
     /// Restores the next snapshot of the input.
@@ -109,8 +112,9 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         input: &mut Reader<'_>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        read_next(input, &mut self.backend, &self.groups, &self.fields)
-            .map_err(|error| failed(context, error))
+        let dropped = read_next(input, &mut self.backend, &self.groups, &self.fields);
+        context.note_dropped(dropped.map_err(|error| failed(context, error))?);
+        Ok(())
     }
 
     /// Restores the next snapshot of the input. If a key has state already, `join` adds to it what the snapshot has.
@@ -128,7 +132,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 false => backend.restore_joined(at, key, state, join),
             }
         });
-        read.map_err(|error| failed(context, error))
+        context.note_dropped(read.map_err(|error| failed(context, error))?);
+        Ok(())
     }
 
     /// Returns the bytes of memory that the state takes, with the tables of what waits for its key.

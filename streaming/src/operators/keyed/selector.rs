@@ -9,20 +9,27 @@ use std::{any::Any, marker::PhantomData, ptr};
 pub trait KeySelector<T>: Clone + Send + 'static {
     /// The type of the keys.
     type Key: Key;
+    #[doc(hidden)]
     /// The value held beside a record: the computed key, or `()` if the key is a part of the record.
     type Held;
+    #[doc(hidden)]
     /// True if keys are computed by a function of the program, which may take long; false if finding a key is a mere look into its record.
     const COMPUTES: bool;
+    #[doc(hidden)]
     /// Makes the value that is held beside the record: a computed key, by a call of the program's function; `()` if the key is a part of
     /// the record. [`EitherKey`](crate::operators::EitherKey) holds a clone of such a key.
     fn hold(&self, record: &T) -> Self::Held;
+    #[doc(hidden)]
     /// Returns the record's key, which is a part of the record or of `held`.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
+    #[doc(hidden)]
     /// Returns the key of a record that is still needed; a key that is a part of the record is cloned.
     fn own(&self, record: &T, held: Self::Held) -> Self::Key;
+    #[doc(hidden)]
     /// Returns the key of a record that nothing else needs: moved if the record is its own key, otherwise as
     /// [`KeySelector::own`] does.
     fn take(&self, record: T, held: Self::Held) -> Self::Key;
+    #[doc(hidden)]
     /// Calls `look` once with a reference to the record's key, which is computed for this call if [`KeySelector::COMPUTES`], and
     /// returns the result of `look`. Called where a record is sent, to choose the subtask.
     #[inline]

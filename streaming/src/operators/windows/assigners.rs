@@ -42,22 +42,28 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
+    #[doc(hidden)]
     /// The operator that runs these windows with key selector `S` and the computation `F`.
     type Operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>: Operator<T, Out = F::Out>
         + 'static;
+    #[doc(hidden)]
     /// The operator's kind in the job graph, such as `tumbling_window`.
     const KIND: &'static str;
+    #[doc(hidden)]
     /// Returns why the windows are invalid (a size, slide or gap below 1 ms, a count below 1), `None` if they are valid.
     /// `KeyedStream::window` calls this, and an invalid window makes the program's graph invalid.
     fn mistake(&self) -> Option<&'static str>;
+    #[doc(hidden)]
     /// Returns the declaration of the operator's keyed state, for the job graph. A restore is refused if the declared types have changed.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
+    #[doc(hidden)]
     /// Returns the settings on which the content of the operator's state depends, as
     /// [`StateDeclaration::settings`] has them: size, slide and offset of tumbling and sliding windows. A restore is refused if they have
     /// changed. `None`, as by default: the state can be read with all settings.
     fn settings(&self) -> Option<String> {
         None
     }
+    #[doc(hidden)]
     /// Makes the operator of one subtask. `lateness` says how long its windows are kept for late records and what happens to
     /// records that come later still; windows by count ignore it.
     fn operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
@@ -201,6 +207,7 @@ macro_rules! assigner {
             /// Makes the operator of one subtask that keeps the panes of each key as one state in `backend`, which may fetch it
             /// from outside of memory. The operator that [`WindowAssigner::operator`] makes is faster, but has all state in memory.
             /// Each restores what the other has written.
+            #[doc(hidden)]
             pub fn operator_with_backend<T, S, F, B>(
                 &self,
                 selector: S,
@@ -270,6 +277,8 @@ tumbling! {
     ///
     /// fn lines_per_second(env: &Environment) {
     ///     let seconds = TumblingProcessingTimeWindows::of(Duration::from_secs(1));
+    ///     // Lets the windows begin in the middle of a second.
+    ///     let seconds = seconds.with_offset(Duration::from_millis(500));
     ///     env.sequence(0..).key_by_value(|n| n % 10).window(seconds).count().print();
     /// }
     /// ```
@@ -287,6 +296,7 @@ sliding! {
     /// // One minute per window, a new window every ten seconds.
     /// let ten = Duration::from_secs(10);
     /// let minutes = SlidingProcessingTimeWindows::of(Duration::from_secs(60), ten);
+    /// let five_seconds_later = minutes.with_offset(Duration::from_secs(5));
     /// ```
     SlidingProcessingTimeWindows, ProcessingTimeWindows, "sliding_processing_time_window"
 }
@@ -375,6 +385,10 @@ sessions! {
     /// use streaming::operators::ProcessingTimeSessionWindows;
     ///
     /// let minutes = ProcessingTimeSessionWindows::with_gap(Duration::from_secs(60));
+    /// // Waits for each user as long as the user's records say.
+    /// let by_user = ProcessingTimeSessionWindows::with_dynamic_gap(|(_, patience_s): &(u64, u64)| {
+    ///     Duration::from_secs(*patience_s)
+    /// });
     /// ```
     ProcessingTimeSessionWindows, ProcessingTimeWindows, "processing_time_session_window"
 }

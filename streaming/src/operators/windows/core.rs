@@ -19,6 +19,7 @@ use crate::{
     },
     types::{Reader, Record, write_zigzag},
 };
+use std::collections::BTreeMap;
 
 /// Version byte of the state. The state of sessions has another one, so that neither is read as the other.
 pub(super) const VERSION: u8 = 3;
@@ -239,10 +240,16 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         check_parts(&self.slices, input, context)?;
         let read = self.restored.read(&self.groups, input);
         read.map_err(|error| context.codec_error(error))?;
-        self.restore_panes(input).map_err(|error| failed(context, error))
+        let dropped = self.restore_panes(input).map_err(|error| failed(context, error))?;
+        context.note_dropped(dropped);
+        Ok(())
     }
 
-    fn restore_panes(&mut self, input: &mut Reader<'_>) -> Result<(), StateError> {
+    /// Restores the panes. Returns the kinds of the fields that were dropped, by name.
+    fn restore_panes(
+        &mut self,
+        input: &mut Reader<'_>,
+    ) -> Result<BTreeMap<String, String>, StateError> {
         let Self { panes, slices, groups, fields, .. } = self;
         read_entries(input, groups, fields, |at, key: S::Key, rows| {
             while let Some((_, row)) = rows.next()? {

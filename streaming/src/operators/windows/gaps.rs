@@ -33,9 +33,11 @@ use std::time::Duration;
 ///     });
 /// ```
 pub trait SessionGap<T>: Clone + Send + 'static {
+    #[doc(hidden)]
     /// Returns the gap after `record` in milliseconds. Called once for each record, also a late one. A gap below 1 fails the task with
     /// `TaskError::User`.
     fn gap_ms(&mut self, record: &T) -> i64;
+    #[doc(hidden)]
     /// Returns the reason why the gap is invalid for every record, for the error of the build; `None` if it may be valid. Called
     /// when the program is built. `None` by default.
     fn mistake(&self) -> Option<&'static str> {

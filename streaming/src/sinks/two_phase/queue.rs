@@ -33,11 +33,11 @@ pub(super) struct Group<C> {
 /// The committables that are not committed.
 #[derive(Debug)]
 pub(in crate::sinks) struct Queue<C> {
-    /// Committables that came after the last barrier.
+    /// The committables that came after the last barrier.
     current: Vec<C>,
-    /// Those of checkpoints that are not complete, in ascending order.
+    /// The committables of checkpoints that are not complete, in ascending order of the checkpoints.
     pending: VecDeque<Group<C>>,
-    /// Those to be committed, in ascending order. A group leaves it when it is committed.
+    /// The committables to be committed, in ascending order of their checkpoints. A group is removed when it is committed.
     due: VecDeque<Group<C>>,
     /// True if everything waits for the final checkpoint.
     only_at_end: bool,

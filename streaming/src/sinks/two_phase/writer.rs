@@ -7,7 +7,7 @@ use crate::{
     operators::{BoxError, Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{StreamEvent, TaskError},
     sinks::{CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter, WriterContext},
-    state::{Share, State, read_operator_state, write_operator_state},
+    state::{Share, State, read_share, write_operator_state},
 };
 use std::sync::atomic::Ordering;
 
@@ -93,8 +93,9 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
         writer.open(context).map_err(|error| failed(context, error))?;
         if context.is_restored() {
             let share = Share::new(context.subtask(), context.parallelism());
-            let state = read_operator_state(&context.snapshots()?, share);
-            let state = state.map_err(|error| failed(context, error.into()))?;
+            let read = read_share(&context.snapshots()?, share);
+            let (state, dropped) = read.map_err(|error| failed(context, error.into()))?;
+            context.note_dropped(dropped);
             writer.restore_state(state, context).map_err(|error| failed(context, error))?;
         }
         self.announce(context);
