@@ -359,6 +359,9 @@ fn a_blocked_node_gets_no_job_until_it_is_unblocked() {
     let again = cluster.flott(&["block-node", "--unblock", &node], &[]);
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not blocked"));
+    let odd = succeeded(cluster.flott(&["block-node", "--for", "1h", "a\u{1b}[2J"], &[])).stdout;
+    let odd = String::from_utf8(odd).unwrap();
+    assert!(odd.starts_with("node a\\u{1b}[2J is blocked"), "{odd}");
     let log = cluster.jobmanager.as_ref().unwrap().log();
     for what in ["node blocked", "node unblocked"] {
         let line = log.lines().find(|line| line.contains(what)).unwrap();

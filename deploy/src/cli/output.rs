@@ -24,13 +24,13 @@ impl Printer {
         self.json
     }
 
-    /// Prints a result: one JSON value, or text for users.
+    /// Prints a result: one JSON value, or text for users, in which control characters other than line ends are escaped.
     pub(crate) fn value(
         self,
         value: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> io::Result<()> {
-        if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&text()) }
+        if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&lines(&text())) }
     }
 
     /// Prints a line of results as it is.
