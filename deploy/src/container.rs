@@ -44,6 +44,21 @@ pub(crate) fn taskmanager_memory(
     memory::task_manager_memory(options, taskmanager_limit(options))
 }
 
+/// Returns the container's memory limit as a text for the log.
+pub(crate) fn describe() -> String {
+    text_of(limit())
+}
+
+fn text_of(limit: Option<Limit>) -> String {
+    match limit {
+        None => "no memory limit".to_owned(),
+        Some(Limit { bytes, shared: false }) => format!("memory limit {}", MemorySize(bytes)),
+        Some(Limit { bytes, shared: true }) => {
+            format!("memory limit {}, shared with other processes", MemorySize(bytes))
+        }
+    }
+}
+
 fn chosen(
     limit: Option<Limit>,
     options: &Options,
@@ -245,6 +260,14 @@ mod tests {
 
     fn place(mount: &str, own: &str, file: &'static str) -> Place {
         Place { mount: mount.into(), own: own.into(), file }
+    }
+
+    #[test]
+    fn the_log_names_the_limit_and_whether_others_share_it() {
+        let limit = |bytes, shared| Some(Limit { bytes, shared });
+        assert_eq!(text_of(None), "no memory limit");
+        assert_eq!(text_of(limit(1_258_291_200, false)), "memory limit 1200m");
+        assert_eq!(text_of(limit(1 << 30, true)), "memory limit 1g, shared with other processes");
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn of_process(role: &str) -> String {
     line("cores", cores());
     line("memory", memory());
     line("limits", limits());
-    line("container", container());
+    line("container", crate::container::describe());
     text
 }
 
@@ -164,18 +164,6 @@ fn limits() -> String {
 
 fn bound(limit: u64) -> String {
     if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() }
-}
-
-fn container() -> String {
-    let read = |file: &str| {
-        std::fs::read_to_string(format!("/sys/fs/cgroup/{file}"))
-            .map_or_else(|_| "-".to_owned(), |text| text.trim().to_owned())
-    };
-    let group = std::fs::read_to_string("/proc/self/cgroup")
-        .ok()
-        .and_then(|text| text.lines().next().map(str::to_owned))
-        .unwrap_or_else(|| "-".to_owned());
-    format!("{group}, memory.max {}, cpu.max {}", read("memory.max"), read("cpu.max"))
 }
 
 #[cfg(test)]

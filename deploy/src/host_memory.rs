@@ -182,11 +182,15 @@ impl HostMemory {
     }
 }
 
-/// Says how much all processes used, of how much, and how much of it one of them has.
+/// Says how much all processes used, of how much, and how much of it one of them has; below the limit also why that is too much.
 fn why(limit: ProcessLimit, used: u64, own: u64) -> String {
     let mib = |bytes: u64| MemorySize::from_mib(bytes.div_ceil(1 << 20));
     let ProcessLimit { size, option } = limit;
-    format!("used {} of {size} ({option}), {} of it in this process", mib(used), mib(own))
+    let free = match used <= size.0 {
+        true => format!(", and {} have to stay free", mib(size.0 / MARGIN)),
+        false => String::new(),
+    };
+    format!("used {} of {size} ({option}), {} of it in this process{free}", mib(used), mib(own))
 }
 
 #[cfg(test)]
@@ -241,6 +245,10 @@ mod tests {
         assert_eq!(
             why(limit, 1_601 * MIB, 1_200 * MIB + 1),
             "used 1601m of 1600m (jobmanager.memory.process.size), 1201m of it in this process"
+        );
+        assert_eq!(
+            why(limit, 1_551 * MIB, 1_420 * MIB),
+            "used 1551m of 1600m (jobmanager.memory.process.size), 1420m of it in this process, and 50m have to stay free"
         );
     }
 

@@ -108,8 +108,10 @@ pub(crate) fn start_quiet(options: &Options) -> Result<(), LogError> {
     Ok(())
 }
 
+/// Returns the filter that a text describes. Malformed requests, which any client can send at any rate, are not logged unless the text
+/// names the module that notices them.
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(text)
+    EnvFilter::try_new(format!("actix_http::h1::dispatcher=off,{text}"))
         .map_err(|e| LogError::Filter { text: text.to_owned(), why: e.to_string() })
 }
 
@@ -257,6 +259,28 @@ mod tests {
             let line: serde_json::Value = serde_json::from_str(&lines.take()).unwrap();
             assert_eq!((&line["trace"], &line["fields"]["job"]), (&id.into(), &7.into()));
         });
+    }
+
+    #[test]
+    fn a_client_fills_no_log_with_malformed_requests() {
+        let shown = |level: &str| {
+            let lines = Lines::default();
+            let writer = lines.clone();
+            let text = tracing_subscriber::fmt().with_env_filter(filter(level).unwrap());
+            tracing::subscriber::with_default(
+                text.with_writer(move || writer.clone()).finish(),
+                || {
+                    tracing::error!(target: "actix_http::h1::dispatcher", "stream error");
+                    tracing::error!(target: "actix_http::h1", "other error");
+                },
+            );
+            lines.take()
+        };
+        let by_default = shown("info");
+        assert!(!by_default.contains("stream error"), "{by_default}");
+        assert!(by_default.contains("other error"), "{by_default}");
+        assert!(shown("info,actix_http::h1::dispatcher=error").contains("stream error"));
+        assert!(filter("a=b=c").is_err());
     }
 
     #[test]

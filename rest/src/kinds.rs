@@ -2,8 +2,8 @@
 //! kinds are connections without a request, long polls, bodies that are not there at once, and uploads. Their limits add
 //! up to less than all connections; the rest is the reserve for short requests.
 //!
-//! In a full kind the oldest member gives way to a newcomer: who means well is done with a short step long before that
-//! many others have come. Nothing here may read or write a connection.
+//! In a full kind the oldest member gives way to a newcomer: a client that means well has done its short step long before
+//! that many others come. Nothing here may read or write a connection.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

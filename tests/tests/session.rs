@@ -359,6 +359,14 @@ fn a_blocked_node_gets_no_job_until_it_is_unblocked() {
     let again = cluster.flott(&["block-node", "--unblock", &node], &[]);
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not blocked"));
+    let odd = succeeded(cluster.flott(&["block-node", "--for", "1h", "a\u{1b}[2J"], &[])).stdout;
+    let odd = String::from_utf8(odd).unwrap();
+    assert!(odd.starts_with("node a\\u{1b}[2J is blocked"), "{odd}");
+    let log = cluster.jobmanager.as_ref().unwrap().log();
+    for what in ["node blocked", "node unblocked"] {
+        let line = log.lines().find(|line| line.contains(what)).unwrap();
+        assert!(line.contains(" trace="), "{line}");
+    }
 }
 
 #[test]
@@ -551,19 +559,22 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
         (cluster.jobmanager.as_ref().unwrap(), &cluster.taskmanagers[0]);
     let traces = |job: &str| {
         [
+            trace_of(jobmanager, "program host is up", job),
             trace_of(jobmanager, "job submitted", job),
             trace_of(jobmanager, "JobMaster started", job),
+            trace_of(jobmanager, "JobMaster registered", job),
             trace_of(taskmanager, "program host is up", job),
+            trace_of(jobmanager, "the job has ended", job),
         ]
     };
     let named = TraceContext { trace: 0x5eed_0000_0000_0000_0000_0000_0000_0007, span: 1 };
-    assert_eq!(traces(&run("one", Some(named))), [named.trace; 3]);
+    assert_eq!(traces(&run("one", Some(named))), [named.trace; 6]);
     // A request that names none gets one of its own.
     let [first, second] = [run("two", None), run("three", None)].map(|job| traces(&job));
     assert_ne!(first, second);
     for [trace, others @ ..] in [first, second] {
         assert!(trace != 0 && trace != named.trace);
-        assert_eq!(others, [trace; 2]);
+        assert_eq!(others, [trace; 5]);
     }
 }
 

@@ -124,10 +124,10 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
         };
         let (built, addr) = (self.begin_build(request), ctx.address());
         // A task of its own, so that the job runs even if the client has gone.
-        let submitted = actix::spawn(async move {
+        let submitted = actix::spawn(trace.carry(async move {
             let built = Built { job, graph: built.await, origin: Origin::Client, trace };
             addr.send(built).await.unwrap_or(Err(SubmitError::ShuttingDown))
-        });
+        }));
         Box::pin(async move { submitted.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 }

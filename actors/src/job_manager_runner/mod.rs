@@ -221,6 +221,7 @@ impl Handler<Ask<JobReachedTerminalState>> for JobManagerRunner {
     type Result = Answer<JobReachedTerminalState>;
 
     fn handle(&mut self, ask: Ask<JobReachedTerminalState>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let JobReachedTerminalState { job_master_id, details, status } = ask.body;
         let leads = self.leading().map(|(session, _)| session);
         let job = self.led().job_id();

@@ -53,7 +53,8 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<BuildInHost>>;
 
     fn handle(&mut self, ask: Ask<BuildInHost>, ctx: &mut Context<Self>) -> Self::Result {
-        let _entered = ask.caller.trace.enter();
+        let trace = ask.caller.trace;
+        let _entered = trace.enter();
         let BuildInHost { program, job_id, parallelism, options, defaults, keep } = ask.body;
         let deadline = ask.caller.deadline;
         let key = super::program_key(&program);
@@ -61,7 +62,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
         let launched = self.launch((job_id, Some(key)), Purpose::Build, waits, ctx);
         let (deps, addr) = (self.deps.clone(), ctx.address());
         let embedded = self.deps.embedded;
-        Box::pin(async move {
+        Box::pin(trace.carry(async move {
             let host = came_up(launched.await)?;
             let gateway: Remote<ProgramHostGateway> =
                 deps.services.rpc.gateway(&host.address, host.session);
@@ -80,7 +81,7 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
                 let _ = addr.send(End { job: job_id, at_once: built.is_err() }).await;
             }
             Ok(BuiltInHost { graph: built? })
-        })
+        }))
     }
 }
 

@@ -213,7 +213,7 @@ impl ProgramHosts {
         };
         self.hosts.insert(job, entry);
         let (number, addr) = (self.launches, ctx.address());
-        let start = start_host(self.deps.clone(), job, program, self.start_within);
+        let start = trace.carry(start_host(self.deps.clone(), job, program, self.start_within));
         actix::spawn(async move {
             let outcome = tokio::select! {
                 biased;

@@ -60,7 +60,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
     type Result = ActorAnswer<RegisterJobMaster>;
 
     fn handle(&mut self, ask: Ask<RegisterJobMaster>, ctx: &mut Context<Self>) -> Self::Result {
-        let _entered = ask.caller.trace.enter();
+        let trace = ask.caller.trace;
         let registering = ask.body;
         let mut leader = self.leader_of(registering.job_id, ctx);
         let known = async move {
@@ -70,6 +70,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
             session_of(&leader.borrow())
         };
         Box::pin(known.into_actor(self).map(move |leader, actor, ctx| {
+            let _entered = trace.enter();
             let (job_id, job_master_id) = (registering.job_id, registering.job_master_id);
             actor.leader_seen(job_id, leader);
             match actor.core.register_job_master(job_id, job_master_id) {

@@ -18,15 +18,16 @@ impl Handler<Ask<BlockNode>> for ResourceManagerActor {
     type Result = Answer<BlockNode>;
 
     fn handle(&mut self, ask: Ask<BlockNode>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let BlockNode { host, for_ms, cause } = ask.body;
         if host.is_empty() || host.len() > HOST_NAME_MAX {
             return Err(BlockNodeError::InvalidName(host.chars().take(HOST_NAME_MAX).collect()));
         }
-        tracing::warn!(host, for_ms, cause, "node blocked");
         let period = Duration::from_millis(for_ms);
         let full = |TooManyBlocked| BlockNodeError::TooMany(BLOCKED_MAX as u64);
         let now = self.now();
         let (blocked, commands) = self.core.block(now, &host, period, cause).map_err(full)?;
+        tracing::warn!(host, for_ms, cause = blocked.cause, "node blocked");
         self.obey(commands);
         Ok(blocked_node(now, &host, &blocked, &self.task_managers_by_host()))
     }
@@ -60,6 +61,7 @@ impl Handler<Ask<UnblockNode>> for ResourceManagerActor {
     type Result = Answer<UnblockNode>;
 
     fn handle(&mut self, ask: Ask<UnblockNode>, _: &mut Context<Self>) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let host = ask.body.host;
         let commands = self.core.unblock(self.now(), &host);
         let was_blocked = commands.is_some();

@@ -96,7 +96,9 @@ impl TaskExecutor {
         instance_id: InstanceId,
         tell: Option<FailureCause>,
     ) {
-        tracing::info!(%job, session = %id, ?tell, "the connection to the JobMaster is over");
+        let _entered = self.jobs.get(&job).map(|shell| shell.trace.enter());
+        let cause = tell.as_ref().map(|cause| cause.message.as_str());
+        tracing::info!(%job, session = %id, cause, "the connection to the JobMaster is over");
         self.note_left(Component::JobMaster(job), id.session());
         let connection = self.jobs.get_mut(&job).and_then(|shell| shell.connection.take());
         if let (Some(connection), Some(cause)) = (connection, tell) {

@@ -58,7 +58,8 @@ pub fn marks(folder: &Path, prefix: &str) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Uploads the program `continuous_jobs`, runs its job of the name `job`, and returns the job's id as soon as `tasks` tasks run.
+/// Uploads the program `continuous_jobs`, runs its job of the name `job`, and returns the job's id as soon as `tasks` tasks run;
+/// blocks the thread between two looks.
 ///
 /// # Errors
 /// When the cluster refuses it or does not answer, the job ends before, or its tasks do not run within 60 s; the job runs on then.

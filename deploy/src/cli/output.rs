@@ -24,13 +24,13 @@ impl Printer {
         self.json
     }
 
-    /// Prints a result: one JSON value, or text for users.
+    /// Prints a result: one JSON value, or text for users, in which control characters other than line ends are escaped.
     pub(crate) fn value(
         self,
         value: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> io::Result<()> {
-        if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&text()) }
+        if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&lines(&text())) }
     }
 
     /// Prints a line of results as it is.
@@ -58,16 +58,23 @@ impl Printer {
     }
 }
 
-/// Returns a text with its control characters escaped: one that comes from outside must not move the cursor or begin a line.
+/// Returns a text with its control characters, line separators and changes of writing direction escaped: one that comes from outside must
+/// not move the cursor, begin a line or be shown in another order.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        match letter.is_control() {
+        match letter.is_control() || moves_others(letter) {
             true => out.extend(letter.escape_default()),
             false => out.push(letter),
         }
     }
     out
+}
+
+/// Returns true for characters that are no control characters and change the place of what follows: separators of lines, and the marks
+/// that switch between writing from left to right and from right to left.
+fn moves_others(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a text of several lines with its other control characters escaped: the text of a job or server must not move the cursor.
@@ -144,6 +151,15 @@ mod tests {
     #[test]
     fn notes_keep_their_lines_and_lose_other_control_characters() {
         assert_eq!(lines("a\u{1b}[2J\r\n  b\t"), "a\\u{1b}[2J\\r\n  b\\t");
+    }
+
+    #[test]
+    fn a_text_from_outside_cannot_be_shown_in_another_order() {
+        let name = "job\u{202e}DELIAF\u{202c}\u{2028}\u{2066}x\u{2069}\u{200f}";
+        let shown = "job\\u{202e}DELIAF\\u{202c}\\u{2028}\\u{2066}x\\u{2069}\\u{200f}";
+        assert_eq!(plain(name), shown);
+        let harmless = "Größe e\u{301} \u{1f468}\u{200d}\u{1f4bb} שלום 北京";
+        assert_eq!(plain(harmless), harmless);
     }
 
     #[test]

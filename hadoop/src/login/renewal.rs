@@ -50,7 +50,8 @@ impl Ages {
     }
 }
 
-/// Whether tickets of this lifetime last longer than others had so long ago. `None` lasts for ever.
+/// Returns true if tickets of the lifetime `read` last longer than tickets whose lifetime was `held` at a time that is `since` ago. `None`
+/// lasts for ever.
 pub(super) fn lasts_longer(
     read: Option<Duration>,
     held: Option<Duration>,

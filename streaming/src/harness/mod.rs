@@ -172,8 +172,8 @@ impl Harness {
     /// Runs a job to its end in the calling thread, and returns its results; does not return for an unbounded job that nothing stops.
     ///
     /// # Errors
-    /// Returns [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure, [`HarnessError::Stuck`] if no task
-    /// can go on, [`HarnessError::Runtime`] if the runtime for I/O cannot be created.
+    /// Returns [`HarnessError::Task`] or [`HarnessError::Coordinator`] for the first failure that [`Harness::fail_after`] did not make,
+    /// [`HarnessError::Stuck`] if no task can go on, [`HarnessError::Runtime`] if the runtime for I/O cannot be created.
     pub fn run(&self, job: &BuiltJob) -> Result<Outcome, HarnessError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let world = Arc::new(World::new(runtime));
