@@ -231,3 +231,30 @@ impl TaskObserver for Tasks {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::JobVertexId;
+
+    #[tokio::test]
+    async fn a_notification_for_an_earlier_attempt_or_graph_reaches_no_task() {
+        let place = Place::InProcess(Arc::new(|_| {}));
+        let tasks = Tasks::new(Arc::default(), place, Duration::from_secs(10), Handle::current());
+        let attempt = |graph, attempt| ExecutionAttemptId {
+            graph,
+            vertex: JobVertexId(1),
+            subtask: 0,
+            attempt,
+        };
+        let now = attempt(2, 1);
+        let running = tasks.add(now, "sink".to_owned(), AllocationId(1));
+        for stale in [attempt(2, 0), attempt(1, 1)] {
+            tasks.deliver(&[stale], || Mail::NotifyComplete(7));
+        }
+        assert!(running.mailbox.take().is_none());
+        tasks.deliver(&[attempt(2, 0), now], || Mail::NotifyComplete(8));
+        assert!(matches!(running.mailbox.take(), Some(Mail::NotifyComplete(8))));
+        assert!(running.mailbox.take().is_none());
+    }
+}

@@ -415,8 +415,9 @@ mod tests {
         /// The results of steps, the last one first; [`Progress::Starved`] after the last one.
         steps: Vec<Progress>,
         passed: Vec<PassedBarrier>,
-        /// The slices that are left to be written of the snapshot for checkpoint 1.
+        /// The slices that are left to be written of the snapshot for checkpoint 1, and the bytes that each slice has let pass.
         slices: u32,
+        written: Vec<usize>,
         /// The checkpoints that were acknowledged, and the requests to step again.
         acknowledged: Vec<u64>,
         again: u32,
@@ -424,6 +425,9 @@ mod tests {
         given_up: Vec<u64>,
         stubborn: bool,
     }
+
+    /// Size in bytes of an entry in the snapshot of a chain in a test.
+    const ENTRY: usize = 1 << 10;
 
     struct Recording(Arc<Mutex<Answers>>);
 
@@ -492,8 +496,12 @@ mod tests {
         fn writes(&self) -> Option<u64> {
             (self.0.lock().unwrap().slices > 0).then_some(1)
         }
-        fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
-            self.0.lock().unwrap().slices -= 1;
+        fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
+            let entries = std::iter::repeat_with(|| slice.goes_on(ENTRY)).take_while(|on| *on);
+            let written = (entries.count() + 1) * ENTRY;
+            let mut answers = self.0.lock().unwrap();
+            answers.written.push(written);
+            answers.slices -= 1;
             Ok(())
         }
         fn abort_snapshots(&mut self, checkpoint: u64) {
@@ -639,6 +647,21 @@ mod tests {
         answers.lock().unwrap().passed = vec![passed(2)];
         assert_eq!(task.step(1).unwrap(), Progress::Starved);
         assert_eq!(answers.lock().unwrap().acknowledged, [1, 2], "nothing is being written");
+    }
+
+    #[test]
+    fn a_snapshot_gets_its_share_of_each_step_however_much_input_and_mail_is_due() {
+        let busy = vec![Progress::Busy; 20];
+        let (mut task, answers) = task(Answers { slices: 20, steps: busy, ..Answers::default() });
+        for _ in 0..20 {
+            task.shared.interrupt.raise();
+            assert_eq!(task.step(1).unwrap(), Progress::Busy);
+        }
+        assert_eq!(answers.lock().unwrap().written, [LEAST_BYTES; 20], "no less, and no more");
+        answers.lock().unwrap().slices = 1;
+        task.shared.interrupt.clear();
+        task.step(1).unwrap();
+        assert_eq!(answers.lock().unwrap().written.last(), Some(&MOST_BYTES), "nothing is due");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use super::super::host_calls::{HostCall, make_calls};
 use super::*;
 use gateways::Principal;
 use gateways::job_master::CoordinationError;
+use gateways::program_host::NotifyOnHost;
 use gateways::task_executor::{
-    CancelTasks, DeployError, DisconnectJobMaster, ForwardOperatorEvent, LogError, ReadLog,
-    RequestLogs,
+    CancelTasks, DeployError, DisconnectJobMaster, ForwardOperatorEvent, LogError,
+    NotifyCheckpoint, ReadLog, RequestLogs,
 };
 use model::{FailureCause, OperatorId};
 use tokio::sync::{mpsc, oneshot};
@@ -218,6 +219,27 @@ async fn a_disconnect_counts_only_from_the_connected_job_master() {
     let before = tokio::time::Instant::now();
     s.manager.next::<NotifySlotAvailable>().await.answer(Ok(()));
     assert_eq!(before.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_notification_commits_only_if_it_comes_from_the_connected_job_master() {
+    let mut s = Setup::new().await;
+    let _serving = s.run_tasks(&[0]).await;
+    let complete = |checkpoint| NotifyCheckpoint {
+        job_id: JOB,
+        attempts: vec![attempt(0)],
+        checkpoint,
+        complete: true,
+    };
+    // One that was superseded, and one that has not connected yet.
+    for (n, checkpoint) in [(0, 6), (2, 7)] {
+        s.as_master(n).ask(complete(checkpoint)).await.unwrap();
+    }
+    s.host.silent_for(Duration::from_secs(60)).await;
+    s.as_master(1).ask(complete(8)).await.unwrap();
+    let passed = s.host.next::<NotifyOnHost>().await.answer(Ok(()));
+    assert_eq!((passed.checkpoint, passed.complete), (8, true));
+    assert_eq!(passed.attempts, [attempt(0)]);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
