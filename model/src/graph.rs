@@ -184,8 +184,7 @@ impl StateDeclaration {
     }
 
     /// Returns true if the operator may be restored without the state, and then begins as in a new job (the kind
-    /// `watermark`). An operator with only such states needs no uid, and a restore drops the state if the program has
-    /// no place for it.
+    /// `watermark`). A restore drops the state if the program has no place for it.
     pub fn is_optional(&self) -> bool {
         self.kind == Self::WATERMARK
     }

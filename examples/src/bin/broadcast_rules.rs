@@ -114,6 +114,7 @@ fn broadcast_rules(env: &Environment, args: Args) -> Result<()> {
             .uid(uid)
             .try_map(|line| Point::parse(&line))
             .assign_timestamps_and_watermarks(in_order)
+            .uid(format!("times of {uid}"))
     };
     let (readings, limits) = (points(cli.readings, "readings"), points(cli.limits, "limits"));
     readings

@@ -75,6 +75,7 @@ fn clicks_sessions(env: &Environment, args: Args) -> Result<()> {
         .uid("clicks")
         .try_map(|line| Click::parse(&line))
         .assign_timestamps_and_watermarks(strategy)
+        .uid("times")
         .key_by(|click| &click.user)
         .window(EventTimeSessionWindows::with_gap(Duration::from_millis(cli.gap)))
         .process(Visit)

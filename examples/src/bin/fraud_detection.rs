@@ -118,6 +118,7 @@ fn fraud_detection(env: &Environment, args: Args) -> Result<()> {
         .uid("payments")
         .try_map(|line| Payment::parse(&line))
         .assign_timestamps_and_watermarks(strategy)
+        .uid("times")
         .key_by(|payment| &payment.account)
         .process(Suspicious::default())
         .uid("suspicious")

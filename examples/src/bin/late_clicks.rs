@@ -74,6 +74,7 @@ fn late_clicks(env: &Environment, args: Args) -> Result<()> {
         .set_parallelism(1)
         .try_map(|line| click(&line))
         .assign_timestamps_and_watermarks(strategy)
+        .uid("times")
         .key_by(|(_, user)| user)
         .window(TumblingEventTimeWindows::of(Duration::from_secs(60)))
         .allowed_lateness(Duration::from_millis(cli.lateness))

@@ -95,6 +95,7 @@ fn top_words(env: &Environment, args: Args) -> Result<()> {
         .uid("lines")
         .try_map(|line| timed(&line))
         .assign_timestamps_and_watermarks(strategy)
+        .uid("times")
         .flat_map(|(_, text): (i64, String), out| {
             out.collect_all(text.split_whitespace().map(str::to_owned));
         })

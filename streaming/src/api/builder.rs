@@ -23,12 +23,21 @@ pub(crate) struct OperatorSpec {
     /// The operator's kind in the job graph; also its name, unless the program sets one.
     pub(crate) kind: String,
     pub(crate) states: Vec<StateDeclaration>,
+    /// True if the operator has state that it does not declare: what [`Operator::snapshot`] returns.
+    pub(crate) has_own_state: bool,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
     pub(crate) sink: bool,
     /// True for the committers of a sink.
     pub(crate) commits: bool,
     /// True if the operator can have one subtask only.
     pub(crate) single: bool,
+}
+
+impl OperatorSpec {
+    /// Returns the specification of an operator that declares no state, of this kind.
+    pub(crate) fn of<In, Op: Operator<In>>(kind: impl Into<String>) -> Self {
+        Self { kind: kind.into(), has_own_state: Op::HAS_STATE, ..Self::default() }
+    }
 }
 
 /// Everything that a program has declared.
@@ -100,6 +109,7 @@ impl Builder {
             sides: SideDrafts::default(),
             reads: Vec::new(),
             states: sources::intern::declare::<S>(),
+            has_own_state: false,
             coordinator: coordinated.then(|| Box::new(coordinators) as Box<dyn CoordinatorFactory>),
             commits: false,
             parallelism: None,
@@ -155,6 +165,7 @@ impl Builder {
             sides,
             reads,
             states: spec.states,
+            has_own_state: spec.has_own_state,
             coordinator: spec.coordinator,
             commits: spec.commits,
             parallelism: None,

@@ -295,7 +295,8 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
     {
         let env = &self.first.env;
         let inputs = either(Inputs::of(&self.first.above), Inputs::of(&self.second.above));
-        let pending = env.builder.borrow_mut().add_operator(spec(kind), inputs, make);
+        let pending =
+            env.builder.borrow_mut().add_operator(OperatorSpec::of::<_, Op>(kind), inputs, make);
         env.stream(pending)
     }
 }
@@ -348,7 +349,7 @@ where
         Op: Operator<Either<A, B>> + 'static,
         Op::Out: Record,
     {
-        self.add(spec(kind), make)
+        self.add(OperatorSpec::of::<_, Op>(kind), make)
     }
 
     fn add<Op>(

@@ -92,7 +92,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        self.add(OperatorSpec { kind: kind.into(), ..OperatorSpec::default() }, make)
+        self.add(OperatorSpec::of::<_, Op>(kind), make)
     }
 
     pub(super) fn add<Op>(

@@ -266,7 +266,7 @@ fn finish(
 }
 
 /// Requires of a job with periodic checkpoints that every operator with state has a uid: a savepoint finds the operator by it after
-/// the program has changed. State without which an operator may be restored does not count.
+/// the program has changed.
 fn require_uids(
     plan: &Plan,
     drafts: &[NodeDraft],
@@ -278,8 +278,8 @@ fn require_uids(
         return Ok(());
     }
     let has_state = |node: &GraphNode, draft: &NodeDraft| {
-        let needs_state = node.states.iter().any(|state| !state.is_optional());
-        draft.source || node.coordinated || node.commits || needs_state
+        let keeps_state = draft.has_own_state || !node.states.is_empty();
+        draft.source || node.coordinated || node.commits || keeps_state
     };
     let without: Vec<String> = plan
         .nodes

@@ -70,8 +70,8 @@ impl<T> Stream<T> {
     /// uid, without one by the operator's place in the graph. A restore is refused if a uid with state is no longer in the program, unless
     /// the state may be dropped (`--allowNonRestoredState`). The build fails if two operators have the same one. With
     /// `execution.checkpointing.interval` the build also fails if a source, a sink that collects or commits, or an operator with state has
-    /// none, unless `pipeline.auto-generate-uids` is true; it asks neither for that of [`Stream::assign_timestamps_and_watermarks`] nor for
-    /// that of an operator of one's own ([`Stream::transform`]).
+    /// none, unless `pipeline.auto-generate-uids` is true. The watermark of [`Stream::assign_timestamps_and_watermarks`] is state; an
+    /// operator of one's own ([`Stream::transform`]) has state if its [`Operator::HAS_STATE`] says so.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
@@ -187,8 +187,7 @@ pub(crate) fn set_on_node(
 impl<T: Record> Stream<T> {
     /// Adds an operator of one's own: `make` makes the operator of each subtask, and is called when the subtask is deployed. `kind` is the
     /// operator's kind in the job graph, and with a space for each `_` its name unless the program sets one. What its `snapshot` returns is
-    /// in checkpoints; give the operator a uid then, because the build does not ask for one. [`Stream::process`] is simpler and meets most
-    /// needs.
+    /// in checkpoints; its [`Operator::HAS_STATE`] must be true then. [`Stream::process`] is simpler and meets most needs.
     ///
     /// ```
     /// use streaming::{
@@ -230,7 +229,7 @@ impl<T: Record> Stream<T> {
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        self.add(OperatorSpec { kind: kind.into(), ..OperatorSpec::default() }, make)
+        self.add(OperatorSpec::of::<_, Op>(kind), make)
     }
 
     fn add<Op>(
@@ -398,9 +397,9 @@ impl<T: Record> Stream<T> {
     /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
     /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with the
-    /// minimum of all whose input had not ended (without one if one of these had none). The operator needs no uid: if a changed program
-    /// finds no watermark in a savepoint, it begins without one, so that operators whose state is new take records as on time that were
-    /// late before.
+    /// minimum of all whose input had not ended (without one if one of these had none). A program whose operator is not found in a savepoint,
+    /// because its uid is new, begins without a watermark, so that operators whose state is new take records as on time that were late
+    /// before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,

@@ -1,9 +1,13 @@
 //! Whole small programs through the harness.
 
 use crate::{
-    Args, BuildInputs, BuildProgramError, BuiltJob, Environment, ProgramEntry, build,
+    Args, BuildInputs, BuildProgramError, BuiltJob, Environment, ProgramEntry, Stream, TaskError,
+    batch::Batch,
+    build,
     harness::{Harness, HarnessError, Outcome},
-    operators::BoxError,
+    operators::{BoxError, Collector, Operator, OperatorContext},
+    sinks::FileSink,
+    testing,
     time::WatermarkStrategy,
 };
 use model::{ContentHash, JobId, JobVertex, ShipStrategy};
@@ -331,16 +335,84 @@ fn with_checkpoints_every_operator_with_state_needs_a_uid() {
     assert!(error.contains("without one: 'sequence', 'totals'; add .uid("), "{error}");
     assert_eq!(with(&[interval, ("pipeline.auto-generate-uids", "true")]), Ok(()));
     assert_eq!(with(&[]), Ok(()));
-    let named = |env: &Environment| {
-        let in_order = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
-        // The watermark alone demands no uid.
-        let timed = env.sequence(0..9).uid("numbers").assign_timestamps_and_watermarks(in_order);
-        let counts = timed.key_by(|n| n).count().uid("totals");
-        counts.map(|n| n).collect().uid("results");
+}
+
+/// Emits a running count of its records, which is its state if it has one.
+#[derive(Default)]
+struct Counted<const HAS_STATE: bool>(u64);
+
+impl<T: Send, const HAS_STATE: bool> Operator<T> for Counted<HAS_STATE> {
+    type Out = u64;
+    const HAS_STATE: bool = HAS_STATE;
+    fn process(
+        &mut self,
+        batch: &mut Batch<T>,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.0 += batch.len() as u64;
+        batch.clear();
+        out.collect(self.0);
+        Ok(())
+    }
+    fn snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+        Ok(Some(vec![7]))
+    }
+}
+
+fn timed(numbers: &Stream<u64>) -> Stream<u64> {
+    let times = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    numbers.assign_timestamps_and_watermarks(times)
+}
+
+#[test]
+fn sinks_watermarks_and_operators_of_ones_own_need_a_uid_if_they_have_state() {
+    type Declares = fn(Stream<u64>);
+    let built = |program: Declares| {
+        let mut inputs = inputs(1);
+        inputs.options.insert("execution.checkpointing.interval".to_owned(), "1s".to_owned());
+        let built = try_built(inputs, move |env| program(env.sequence(0..9).uid("numbers")));
+        built.map(drop).map_err(|error| error.to_string())
     };
-    let mut inputs = inputs(1);
-    inputs.options.insert(interval.0.to_owned(), interval.1.to_owned());
-    assert!(try_built(inputs, named).is_ok());
+    let cases: [(&str, Declares); 8] = [
+        ("'collect'", |s| drop(s.collect())),
+        ("'file sink', 'file sink global committer'", |s| drop(s.write_text("/x/y"))),
+        ("'sink global committer'", |s| {
+            s.map(|n| n.to_string()).sink_to(FileSink::lines("/x/y"));
+        }),
+        ("'timestamps and watermarks'", |s| drop(timed(&s).print())),
+        ("'own'", |s| drop(s.transform("own", Counted::<true>::default).print())),
+        ("'own'", |s| drop(s.key_by(|n| n).transform("own", Counted::<true>::default).print())),
+        ("'own'", |s| drop(s.connect(&s).transform("own", Counted::<true>::default).print())),
+        ("'own'", |s| {
+            let keyed = s.key_by(|n| n).connect(&s.key_by(|n| n));
+            keyed.transform("own", Counted::<true>::default).print();
+        }),
+    ];
+    for (without, program) in cases {
+        let error = built(program).unwrap_err();
+        assert!(error.contains(&format!("without one: {without}; add .uid(")), "{error}");
+    }
+    let named = |s: Stream<u64>| {
+        timed(&s).uid("times").collect().uid("results");
+        s.map(|n| n.to_string()).sink_to(FileSink::lines("/x/y")).uid("files");
+        let own = s.connect(&s).transform("own", Counted::<true>::default).uid("own");
+        own.write_text("/x/z").uid("text");
+        // Without state.
+        s.transform("own", Counted::<false>::default).map(|n| n).print();
+    };
+    assert_eq!(built(named), Ok(()));
+}
+
+#[test]
+fn an_operator_that_has_state_without_saying_so_fails_at_the_first_checkpoint() {
+    let mut silent = testing::operator(Counted::<false>::default()).open().unwrap();
+    silent.push(1_u64).unwrap();
+    let error = silent.savepoint(1).unwrap_err().to_string();
+    assert!(error.contains("its Operator::HAS_STATE is false"), "{error}");
+    let mut says_so = testing::operator(Counted::<true>::default()).open().unwrap();
+    says_so.push(1_u64).unwrap();
+    assert!(says_so.savepoint(1).is_ok());
 }
 
 #[test]

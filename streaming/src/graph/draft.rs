@@ -56,6 +56,8 @@ pub(crate) struct NodeDraft {
     pub(crate) sides: SideDrafts,
     pub(crate) reads: Vec<Read>,
     pub(crate) states: Vec<StateDeclaration>,
+    /// True if the operator has state in checkpoints that is not among `states`.
+    pub(crate) has_own_state: bool,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
     /// True for the committers of a sink.
     pub(crate) commits: bool,

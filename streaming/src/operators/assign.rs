@@ -171,6 +171,7 @@ where
     G: WatermarkGenerator<T>,
 {
     type Out = T;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let former: Result<Vec<i64>, CodecError> =

@@ -342,6 +342,7 @@ where
     Op: TakesBroadcast<A, B>,
 {
     type Out = Op::Out;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         if self.operator.beside().is_none() {

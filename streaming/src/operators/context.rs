@@ -333,10 +333,8 @@ impl OperatorContext {
     ///
     /// impl Operator<String> for Counted {
     ///     type Out = u64;
+    ///     const HAS_STATE: bool = true;
     ///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), TaskError> {
-    ///         if !ctx.is_restored() {
-    ///             return Ok(());
-    ///         }
     ///         for snapshot in ctx.snapshots()? {
     ///             let (subtask, count): (u32, u64) =
     ///                 decode_one(&snapshot).map_err(|error| ctx.codec_error(error))?;

@@ -133,6 +133,7 @@ where
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
     type Out = F::Out;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.resident.open(context);

@@ -305,6 +305,7 @@ where
     B: StateBackend<S::Key, F::State>,
 {
     type Out = F::Out;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.resident.open(context);

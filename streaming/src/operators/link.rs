@@ -163,9 +163,16 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             if is_aborted {
                 self.abort_snapshot(checkpoint);
             }
-        } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)?
-            && !is_aborted
-        {
+        } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)? {
+            if !Op::HAS_STATE {
+                let operator = self.context.name().to_owned();
+                let message = "its snapshot returns state, and its Operator::HAS_STATE is false: set the constant to true, so that \
+                               jobs with checkpoints demand a uid of the operator";
+                return Err(TaskError::User { operator, message: message.to_owned() });
+            }
+            if is_aborted {
+                return Ok(());
+            }
             // A thread of the host frees them.
             allocator::hand_over(bytes.capacity() as u64);
             let shared = &self.context.shared;

@@ -131,6 +131,7 @@ pub(crate) fn text_of(error: &BoxError) -> String {
 ///
 /// impl Operator<String> for Tally {
 ///     type Out = u8;
+///     const HAS_STATE: bool = true;
 ///     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
 ///         while let Some(snapshot) = context.next_snapshot()? {
 ///             self.records += snapshot.iter().sum::<u8>();
@@ -188,6 +189,9 @@ pub(crate) fn text_of(error: &BoxError) -> String {
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Record;
+    /// True if [`Operator::snapshot`] returns state. With periodic checkpoints the operator then needs a uid, unless
+    /// `pipeline.auto-generate-uids` is true. A task fails whose operator returns state although this is false, as by default.
+    const HAS_STATE: bool = false;
 
     /// Called once, before the first record and after the `open` of the operators behind this one in its chain.
     /// [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.
@@ -314,7 +318,7 @@ pub trait Operator<In>: Send {
         false
     }
     /// Returns the operator's encoded state at a barrier, after all records before it and [`Operator::event`]; `None`, as by default, if
-    /// the operator has no state. Also called, and its result dropped, if the checkpoint was aborted before its barrier came.
+    /// the operator has no state, and always unless [`Operator::HAS_STATE`] is true. Also called, and its result dropped, if the checkpoint was aborted before its barrier came.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.

@@ -181,6 +181,7 @@ where
     F: StatefulProcessFunction<T, State = S>,
 {
     type Out = F::Out;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let share = Share::new(context.subtask(), context.parallelism());

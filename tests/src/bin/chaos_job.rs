@@ -164,7 +164,8 @@ fn feed(env: &Environment, cli: &Cli, feed: Feed, name: &str) -> Stream<Event> {
         Feed::Limits | Feed::Clicks => stream.set_parallelism(1),
     };
     let times = WatermarkStrategy::for_monotonous_timestamps(|event: &Event| event.at_ms);
-    stream.assign_timestamps_and_watermarks(times).filter(|event| !event.is_tick)
+    let timed = stream.assign_timestamps_and_watermarks(times).uid(format!("times of {name}"));
+    timed.filter(|event| !event.is_tick)
 }
 
 #[flott::main]

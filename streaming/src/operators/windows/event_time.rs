@@ -66,6 +66,7 @@ where
     W: WindowStore<T, S>,
 {
     type Out = W::Out;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.store.open(context)

@@ -134,6 +134,7 @@ impl CollectSink {
 
 impl<T: ToLine> Operator<T> for CollectSink {
     type Out = ();
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.keeps = context.option(INTERVAL).is_some();

@@ -283,6 +283,7 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
 
 impl<C: Record, K: CommitGroup<C>> Operator<Prepared<C>> for CommitterOperator<C, K> {
     type Out = ();
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         if let Some(text) = context.option(RETRIES) {

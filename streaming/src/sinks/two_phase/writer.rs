@@ -84,6 +84,7 @@ impl<T, S: Sink<T>> SinkWriterOperator<T, S> {
 
 impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     type Out = Prepared<S::Committable>;
+    const HAS_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         // Then the operator does not see the end of input again, and may emit nothing.
