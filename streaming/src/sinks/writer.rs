@@ -109,7 +109,7 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
 ///
 /// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
-/// committer. Before each barrier come `flush`, `prepare_commit` and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
+/// committer. Before each barrier come `flush`, `prepare_commit`, `keep` if it is that of a savepoint, and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
 /// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
 /// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has
 /// failed before its announcement was sent.
@@ -283,6 +283,16 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// A returned error fails the task.
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Self::State, BoxError> {
         Ok(<Self::State as crate::state::State>::empty())
+    }
+    /// Keeps what the state at the barrier of a savepoint refers to, such as a file that is being written, from what the job does later: a
+    /// restart that deletes it, the end of the job. Called between [`CommittingSinkWriter::prepare_commit`] and
+    /// [`CommittingSinkWriter::snapshot_state`], not after the last record. Prepared committables are kept by their committer
+    /// ([`super::Committer::keep`], [`super::GlobalCommitter::keep`]). The default does nothing.
+    ///
+    /// # Errors
+    /// A returned error fails the task.
+    fn keep(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
     }
     /// Takes this subtask's share of the state of all former subtasks. Called after [`SinkWriter::open`] if the job was
     /// restored from a checkpoint that has state of the writer. The default drops the state.

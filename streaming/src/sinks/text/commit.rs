@@ -66,6 +66,17 @@ impl GlobalCommitter<TextPart> for TextCommitter {
         done.await.unwrap_or_else(|why| Err(CommitError::Retry(why.to_string())))
     }
 
+    async fn keep(&self, parts: Vec<TextPart>) -> Result<(), CommitError> {
+        let keep = move || {
+            parts.iter().try_for_each(|part| {
+                let failed = |error| CommitError::Retry(format!("'{}': {error}", part.path));
+                publish::keep(Path::new(&part.path)).map_err(failed)
+            })
+        };
+        let done = platform::blocking(keep);
+        done.await.unwrap_or_else(|why| Err(CommitError::Retry(why.to_string())))
+    }
+
     async fn check(&self, announced: TextPart) -> Result<(), CommitError> {
         let TextPart { subtask, host, path: mark, .. } = announced;
         let left = Mark { mark: &mark, subtask, host: &host };
@@ -172,8 +183,8 @@ impl Work {
         )
     }
 
-    /// Moves the parts to where the result is prepared, those that an earlier commit has not moved. Returns a part that is
-    /// neither there nor where its subtask wrote it.
+    /// Moves the parts to where the result is prepared, those that an earlier commit has not moved; a part that is only kept for a
+    /// savepoint stays kept. Returns a part that is neither there, nor where its subtask wrote it, nor kept.
     fn gather<'a>(&self, parts: &'a [TextPart]) -> io::Result<Option<&'a TextPart>> {
         let ready = self.publication.staging().join(READY);
         fs::create_dir_all(self.publication.staging())?;
@@ -184,10 +195,20 @@ impl Work {
             if Identity::of(&place)? == Some(part.identity) {
                 continue;
             }
-            match fs::rename(&part.path, &place) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(part)),
-                renamed => renamed?,
+            let absent = |moved: &io::Result<()>| {
+                moved.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            };
+            let mut moved = fs::rename(&part.path, &place);
+            if absent(&moved)
+                && let Some(kept) = publish::kept(Path::new(&part.path))
+            {
+                // The savepoint may be restored again.
+                moved = fs::hard_link(kept, &place);
             }
+            if absent(&moved) {
+                return Ok(Some(part));
+            }
+            moved?;
         }
         if parts.len() > 1 {
             File::open(&ready)?.sync_all()?;

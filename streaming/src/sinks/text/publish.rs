@@ -33,6 +33,35 @@ pub(super) fn staging(destination: &Path, job: JobId) -> PathBuf {
     destination.with_file_name(format!("{}{job}", staging_prefix(destination)))
 }
 
+/// Returns the path under which a part is kept for savepoints: in a folder beside the staging folder, with `.kept` behind its name. No job
+/// deletes that folder.
+pub(super) fn kept(part: &Path) -> Option<PathBuf> {
+    let mut folder = part.parent()?.as_os_str().to_owned();
+    folder.push(".kept");
+    Some(PathBuf::from(folder).join(part.file_name()?))
+}
+
+/// Keeps a part for a savepoint: makes a second name for its file, by which the file outlives the job, also if it grows meanwhile. Does
+/// nothing if the part is kept already, or is not there. On a file system without hard links the savepoint can be restored only while the
+/// part is there, which is logged.
+pub(super) fn keep(part: &Path) -> io::Result<()> {
+    use io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
+    let Some(kept) = kept(part).filter(|_| exists(part)) else { return Ok(()) };
+    let folder = kept.with_file_name("");
+    fs::create_dir_all(&folder)?;
+    match fs::hard_link(part, &kept).map_err(|error| (error.kind(), error)) {
+        Ok(()) => {}
+        Err((AlreadyExists | NotFound, _)) => return Ok(()),
+        Err((PermissionDenied | Unsupported, error)) => {
+            tracing::warn!(%error, part = %part.display(), "a savepoint can be restored only until its job ends or fails");
+            return Ok(());
+        }
+        Err((_, error)) => return Err(error),
+    }
+    File::open(&folder)?.sync_all()?;
+    folder.parent().map_or(Ok(()), |beside| File::open(beside)?.sync_all())
+}
+
 /// Returns the prefix of the names of a destination's staging folders, of any job.
 fn staging_prefix(destination: &Path) -> String {
     let name = destination.file_name().unwrap_or_default().to_string_lossy();

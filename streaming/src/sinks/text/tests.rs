@@ -340,3 +340,48 @@ fn a_savepoint_behind_the_end_is_committed_by_both_jobs() {
     sink(&out).subtasks(2).attempt(1).restore(last).open().unwrap();
     assert_eq!(lines(&out), ["new", "new"]);
 }
+
+/// Returns a savepoint of a sink whose subtasks have written a line each, ended or not, and its parts' kept folder. Afterwards the job has
+/// failed, has deleted what was left over, and has published its result.
+fn savepoint(out: &Path, subtasks: u32, at_end: bool) -> SinkSnapshot {
+    let mut old = sink(out).subtasks(subtasks).open().unwrap();
+    (0..subtasks).for_each(|subtask| push(&mut old, subtask, &["in it"]));
+    if at_end {
+        old.end_of_input().unwrap();
+    }
+    let savepoint = old.savepoint(1).unwrap();
+    old.fail();
+    let restarted = sink(out).subtasks(subtasks).attempt(1).restore(savepoint.clone());
+    let mut restarted = restarted.open().unwrap();
+    restarted.barrier(2, false).unwrap();
+    restarted.notify_complete(2).unwrap();
+    push(&mut restarted, 0, &["behind it"]);
+    restarted.finish().unwrap();
+    savepoint
+}
+
+#[test]
+fn a_savepoint_gives_its_whole_result_after_its_job_has_failed_and_ended_as_often_as_it_is_restored()
+ {
+    for (before, after, at_end) in
+        [(1_u32, 1_u32, false), (2, 3, false), (1, 1, true), (2, 1, true)]
+    {
+        let (tmp, out) = output();
+        let savepoint = savepoint(&out, before, at_end);
+        assert_eq!(entries(tmp.path()), 2, "the result, and the parts that are kept");
+        fs::remove_file(&out).or_else(|_| fs::remove_dir_all(&out)).unwrap();
+        for (job, name) in [(2, "out"), (3, "other"), (4, "other")] {
+            let to = tmp.path().join(name);
+            let restored = sink(&to).subtasks(after).job(job).restore(savepoint.clone());
+            let mut restored = restored.open().unwrap();
+            push(&mut restored, 0, &["of the restored job"]);
+            restored.finish().unwrap();
+            let mut expected = vec!["in it"; before as usize];
+            expected.push("of the restored job");
+            let mut found = lines(&to);
+            found.sort();
+            assert_eq!(found, expected, "{before} -> {after}, {at_end}: job {job}");
+        }
+        assert_eq!(entries(tmp.path()), 3, "both results, and the parts that are kept");
+    }
+}

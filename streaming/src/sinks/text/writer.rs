@@ -91,7 +91,9 @@ impl TextWriter {
         file.flush()?;
         let part = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                File::open(ended(path)).map_err(|_| error)?
+                let others = [Some(ended(path)), publish::kept(path)];
+                let found = others.into_iter().flatten().find_map(|path| File::open(path).ok());
+                found.ok_or(error)?
             }
             opened => opened?,
         };
@@ -191,6 +193,16 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
         Ok(state)
     }
 
+    fn keep(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        publish::keep(&self.path).map_err(|error| {
+            let what = format!("cannot keep '{}' for a savepoint", self.path.display());
+            context.io_error(what, error).into()
+        })
+    }
+
     fn restore_state(
         &mut self,
         mut state: TextState,
@@ -202,9 +214,9 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
                     // It does not come back.
                     let operator = context.name().to_owned();
                     let what = format!(
-                        "cannot be continued: '{path}', which an earlier attempt has written, does not exist. It goes when the job \
-                         that the savepoint was taken of fails or ends, or when another job publishes to this path more than a day \
-                         later; it is absent if the TaskManagers do not share the folder"
+                        "cannot be continued: '{path}', which an earlier attempt has written, does not exist, nor is it kept in '{}', \
+                         as it is for a savepoint: it was deleted, or the TaskManagers do not share the folder",
+                        publish::kept(Path::new(&path)).unwrap_or_default().with_file_name("").display()
                     );
                     return TaskError::Output { operator, what }.into();
                 }

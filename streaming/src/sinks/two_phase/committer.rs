@@ -332,8 +332,9 @@ impl<C: Record, K: CommitGroup<C>> Operator<Prepared<C>> for CommitterOperator<C
         match event {
             StreamEvent::EndOfInput => self.ended = true,
             StreamEvent::Barrier(_) if self.restoring => return Ok(Flow::Waiting),
-            StreamEvent::Barrier(barrier)
-                if barrier.savepoint && !self.kept(barrier.checkpoint, context)? =>
+            // What is committed with the savepoint of a stop, and only then, is not kept: the result is there.
+            StreamEvent::Barrier(crate::Barrier { checkpoint, last, savepoint: true, .. })
+                if !(K::ONLY_AT_END && last && self.ended || self.kept(checkpoint, context)?) =>
             {
                 return Ok(Flow::Waiting);
             }

@@ -127,7 +127,16 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     ) -> Result<Flow, TaskError> {
         match event {
             StreamEvent::Watermark(ms) => self.watermark = Some(ms),
-            StreamEvent::Barrier(_) if !self.ended => return self.prepare(false, out, context),
+            StreamEvent::Barrier(barrier) if !self.ended => {
+                let flow = self.prepare(false, out, context)?;
+                if flow == Flow::Done
+                    && barrier.savepoint
+                    && let Some(writer) = &mut self.writer
+                {
+                    writer.keep(context).map_err(|error| failed(context, error))?;
+                }
+                return Ok(flow);
+            }
             StreamEvent::EndOfInput if !self.ended => return self.prepare(true, out, context),
             StreamEvent::Idle(_) | StreamEvent::Barrier(_) | StreamEvent::EndOfInput => {}
         }
