@@ -37,7 +37,8 @@ pub(crate) async fn open_store(
 pub(crate) fn unusable_directory(uri: &str, why: &impl fmt::Display) -> String {
     format!(
         "execution.checkpointing.dir is '{uri}', which cannot be used: {why}; set it to a directory that the JobManager and all \
-         TaskManagers can reach and write to, or leave it out: the JobManager then keeps the state, at most 5 MiB per task"
+         TaskManagers can reach and write to, or set execution.checkpointing.storage to jobmanager, which then keeps the state, at most 5 MiB \
+         per task"
     )
 }
 

@@ -71,6 +71,13 @@ impl WorkFolder {
         &self.path
     }
 
+    /// Absolute path of the folder for checkpoints in it, of a cluster that has no other place for them. Nothing is made.
+    pub(crate) fn checkpoints(&self) -> String {
+        let path = self.path.join("checkpoints");
+        // Program hosts have working folders of their own.
+        std::path::absolute(&path).unwrap_or(path).display().to_string()
+    }
+
     /// Returns a folder in it, which is made if absent.
     pub(crate) fn sub(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);

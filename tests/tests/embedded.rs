@@ -70,3 +70,30 @@ fn nothing_but_results_is_printed() {
     let run = run("word_count", ["--input", repository_text().to_str().unwrap()]);
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
 }
+
+#[test]
+fn state_that_the_jobmanager_does_not_keep_goes_to_a_temporary_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (conf, tmp) = (folder.path().join("conf"), folder.path().join("tmp"));
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    std::fs::create_dir(&conf).unwrap();
+    let words: String = (0..400_000).map(|n| format!("word-{n:020}\n")).collect();
+    std::fs::write(&input, words).unwrap();
+    let count = |storage: &str| {
+        let options = format!(
+            "execution.checkpointing.interval: 100 ms\nio.tmp.dirs: {}\n{storage}",
+            tmp.display()
+        );
+        std::fs::write(conf.join("flott.yaml"), options).unwrap();
+        let mut command = Command::new(bin("word_count"));
+        command.arg("--input").arg(&input).arg("--output").arg(&output);
+        command.env("FLOTT_CONF_DIR", &conf).output().unwrap()
+    };
+    succeeded(count(""));
+    assert_eq!(output_lines(&output).len(), 400_000);
+    assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0, "it goes with the cluster");
+    let failed = count("execution.checkpointing.storage: jobmanager\n");
+    let why = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(3), "{why}");
+    assert!(why.contains("more than the 5242880 that the JobManager keeps of a task"), "{why}");
+}

@@ -1,8 +1,11 @@
-//! Checks the checkpoint directory of a submitted job, before anything of the job is stored or started.
+//! The checkpoint directory of a job: its default, and its check when the job is submitted, before anything of it is stored or started.
 
 use super::jobs::NotStored;
 use crate::stores::{open_store, retried, s3_settings, unusable_directory};
-use conf::{Options, checkpointing};
+use conf::{
+    Options,
+    checkpointing::{self, Storage},
+};
 use model::JobId;
 use platform::Platform;
 use std::cell::RefCell;
@@ -17,6 +20,10 @@ const CHECK_WITHIN: Duration = Duration::from_secs(40);
 const CHECK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(500));
 /// Longest the deletion of a mark may take.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(10);
+
+/// The reason why a job is refused that asks for a directory and has none.
+const NO_DIRECTORY: &str = "execution.checkpointing.storage is filesystem, and the cluster has no directory of its own for checkpoints: set \
+    execution.checkpointing.dir to a directory that the JobManager and all TaskManagers can reach and write to";
 
 /// A mark that [`mark`] has written, in the directory and for the job.
 #[derive(Debug)]
@@ -34,19 +41,37 @@ impl Marked {
     }
 }
 
+/// Returns a job's options with its checkpoint directory as `execution.checkpointing.storage` says: the one that is set, else `default`, the
+/// cluster's, if the job has periodic checkpoints or asks for a directory. Without one the JobManager keeps the state.
+pub(super) fn resolved(options: Options, default: Option<&str>) -> Options {
+    let own = options.get(&checkpointing::DIRECTORY);
+    let directory = match options.get(&checkpointing::STORAGE) {
+        Some(Storage::JobManager) => None,
+        None if options.get(&checkpointing::INTERVAL).is_none() => own,
+        None | Some(Storage::FileSystem) => own.or_else(|| default.map(str::to_owned)),
+    };
+    options.with_value(&checkpointing::DIRECTORY, &directory)
+}
+
 /// Opens the directory that the job's checkpoints are to be in, which creates a local one, and writes the job's mark into it, as its
-/// JobMaster does at its start: so the directory answers and can be written to. Returns `None` if no directory is configured, or if the
-/// mark was there before.
+/// JobMaster does at its start: so the directory answers and can be written to. Returns `None` if the job has no directory, or if the
+/// mark was there before. `options` are [`resolved`].
 ///
 /// # Errors
-/// [`NotStored::Directory`] with the directory, the reason and the remedy, also after 40 s without an answer. Nothing of the job is there
+/// [`NotStored::Directory`] with the directory, the reason and the remedy, also after 40 s without an answer, and if the job asks for a
+/// directory and has none. Nothing of the job is there
 /// then, unless the store does what it has not confirmed.
 pub(super) async fn mark(
     job: JobId,
     options: &Options,
     platform: Platform,
 ) -> Result<Option<Marked>, NotStored> {
-    let Some(uri) = options.get(&checkpointing::DIRECTORY) else { return Ok(None) };
+    let Some(uri) = options.get(&checkpointing::DIRECTORY) else {
+        return match options.get(&checkpointing::STORAGE) {
+            Some(Storage::FileSystem) => Err(NotStored::Directory(NO_DIRECTORY.to_owned())),
+            None | Some(Storage::JobManager) => Ok(None),
+        };
+    };
     let marked = async || {
         let objects = open_store(uri.clone(), platform.clone(), s3_settings(options)).await?;
         let directory = CheckpointDirectory::new(objects);
@@ -81,6 +106,40 @@ async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_with_periodic_checkpoints_use_the_directory_of_the_cluster_unless_they_say_otherwise() {
+        const INTERVAL: (&str, &str) = ("execution.checkpointing.interval", "1 s");
+        const OWN: (&str, &str) = ("execution.checkpointing.dir", "/own");
+        const FILES: (&str, &str) = ("execution.checkpointing.storage", "filesystem");
+        const JOB_MANAGER: (&str, &str) = ("state.checkpoint-storage", "jobmanager");
+        let directory = |set: &[(&str, &str)], default| {
+            let options = Options::from_map(set.iter().copied()).unwrap();
+            resolved(options, default).get(&checkpointing::DIRECTORY)
+        };
+        let cases: [(&[_], _, _); 9] = [
+            (&[INTERVAL], Some("/ha/checkpoints"), Some("/ha/checkpoints")),
+            (&[INTERVAL], None, None),
+            (&[], Some("/ha/checkpoints"), None),
+            (&[FILES], Some("/ha/checkpoints"), Some("/ha/checkpoints")),
+            (&[OWN], Some("/ha/checkpoints"), Some("/own")),
+            (&[INTERVAL, OWN], Some("/ha/checkpoints"), Some("/own")),
+            (&[OWN, FILES], None, Some("/own")),
+            (&[INTERVAL, JOB_MANAGER], Some("/ha/checkpoints"), None),
+            (&[INTERVAL, OWN, JOB_MANAGER], None, None),
+        ];
+        for (set, default, expected) in cases {
+            assert_eq!(directory(set, default).as_deref(), expected, "{set:?} with {default:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_asks_for_a_directory_where_there_is_none_is_refused() {
+        let options = Options::from_map([("execution.checkpointing.storage", "filesystem")]);
+        let options = resolved(options.unwrap(), None);
+        let why = mark(JobId(1), &options, Platform::production()).await.unwrap_err().to_string();
+        assert!(why.contains("set execution.checkpointing.dir to"), "{why}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_directory_that_hangs_does_not_leave_a_job_initializing() {

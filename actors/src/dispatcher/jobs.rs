@@ -195,11 +195,12 @@ impl Dispatcher {
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
-    /// Returns the cluster's options with a job's own options applied over them.
+    /// Returns the cluster's options with a job's own options applied over them, and with the job's checkpoint directory.
     pub(super) fn merged(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
         let own = own.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let merged = self.deps.services.options.overlaid(own, "the job");
-        merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
+        let merged = merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))?;
+        Ok(directory::resolved(merged, self.deps.checkpoint_directory.as_deref()))
     }
 
     /// Opens the log of a job that this Dispatcher runs. `checkpoints` are those in it with the numbers of their

@@ -105,6 +105,9 @@ pub struct DispatcherDeps {
     pub objects: Arc<dyn ObjectStore>,
     /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
+    /// The directory (path or URI) for the checkpoints of jobs that name none, which all TaskManagers share and which holds only what this
+    /// cluster writes; `None`: there is no such directory.
+    pub checkpoint_directory: Option<String>,
     /// The process's lease (its permission to lead until a deadline), as the election extends it. Once the lease has ended, the
     /// Dispatcher begins no append to a job's log and deletes none.
     pub lease: Lease,

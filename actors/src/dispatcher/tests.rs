@@ -41,6 +41,8 @@ struct Fixture {
     end: watch::Receiver<Option<ClusterEnd>>,
     in_use: BlobsInUse,
     handle: DispatcherHandle,
+    /// The folder of the cluster's own checkpoint directory, `checkpoints`.
+    home: tempfile::TempDir,
     _manager: ManagerDouble,
 }
 
@@ -73,6 +75,7 @@ async fn start_keeping(
     let services = process.services.clone();
     let store = FaultyObjects::new(Arc::new(objects.clone()));
     let lease = Lease::endless();
+    let home = tempfile::tempdir().unwrap();
     let handle = start(DispatcherDeps {
         election: election.clone(),
         leaders: process.leaders.clone(),
@@ -82,6 +85,7 @@ async fn start_keeping(
         in_use: in_use.clone(),
         objects: Arc::new(store.clone()),
         details: Arc::new(store.clone()),
+        checkpoint_directory: Some(home.path().join("checkpoints").display().to_string()),
         lease: lease.clone(),
         mode,
         end,
@@ -101,6 +105,7 @@ async fn start_keeping(
         end: ended,
         in_use,
         handle,
+        home,
         _manager: manager,
     }
 }
@@ -808,6 +813,24 @@ async fn a_job_whose_checkpoint_directory_cannot_be_used_is_refused_and_leaves_n
     std::fs::remove_file(good.join(job(1).to_string())).unwrap();
     assert_eq!(f.submit(wanted).await, Ok(job(1)), "its id is free");
     f.finish(1).await;
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_job_with_periodic_checkpoints_that_names_no_directory_uses_that_of_the_cluster() {
+    let f = Fixture::session().await;
+    let marked = |n| f.home.path().join(format!("checkpoints/{}/_shared", job(n))).exists();
+    assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
+    let options = [
+        (2, "execution.checkpointing.interval", "1 h"),
+        (3, "execution.checkpointing.storage", "filesystem"),
+        (4, "execution.checkpointing.storage", "jobmanager"),
+    ];
+    for (n, key, value) in options {
+        let mut wanted = graph(n, 1, false);
+        wanted.options.insert(key.to_owned(), value.to_owned());
+        assert_eq!(f.submit(wanted).await, Ok(job(n)), "{key}={value}");
+    }
+    assert_eq!([1, 2, 3, 4].map(marked), [false, true, true, false]);
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

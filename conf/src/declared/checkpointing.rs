@@ -6,8 +6,8 @@ use std::{num::NonZeroU32, time::Duration};
 
 choices! {
     /// Decides whether the newest checkpoints (as many as `execution.checkpointing.num-retained`) are kept or deleted when a job fails or
-    /// is cancelled. Those of a job that finished are always deleted, savepoints never. It matters only where
-    /// `execution.checkpointing.dir` is set.
+    /// is cancelled. Those of a job that finished are always deleted, savepoints never. Without effect where the JobManager keeps the
+    /// state (`execution.checkpointing.dir`).
     pub enum Retention {
         /// Keeps the newest checkpoints if the job fails, deletes them if it is cancelled.
         DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
@@ -15,6 +15,16 @@ choices! {
         RetainOnCancellation = "retain_on_cancellation" | "retain-on-cancellation",
         /// Deletes all checkpoints if the job is cancelled, and also if it fails; the default.
         NoExternalizedCheckpoints = "no_externalized_checkpoints" | "no-externalized-checkpoints",
+    }
+}
+
+choices! {
+    /// Decides where the state of checkpoints goes (`execution.checkpointing.storage`).
+    pub enum Storage {
+        /// Into the checkpoint directory, also that of a job without periodic checkpoints.
+        FileSystem = "filesystem",
+        /// To the JobManager, whatever directory is set.
+        JobManager = "jobmanager",
     }
 }
 
@@ -40,10 +50,17 @@ options! {
     /// The number of complete checkpoints that are kept; older ones are deleted.
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
-    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused when it is submitted if the
-    /// JobManager cannot write to its directory.
+    /// is not set, a job with `execution.checkpointing.interval` uses the folder `checkpoints` of the cluster in
+    /// `high-availability.storageDir` if `high-availability.type` is `filesystem`; otherwise, in a cluster that other machines cannot reach
+    /// (`jobmanager.bind-host` is a loopback address, or the program runs by itself), a temporary folder that is deleted with the JobManager.
+    /// Where there is neither, and for other jobs, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused
+    /// when it is submitted if the JobManager cannot write to its directory, and fails when it starts if a TaskManager does not share it.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
         must be_absolute_if_set;
+    /// Where the state of checkpoints goes: `filesystem` (into the directory `execution.checkpointing.dir` or its default, also that of a
+    /// job without periodic checkpoints; the job is refused if there is none) or `jobmanager` (to the JobManager, at most 5 MiB per task,
+    /// even if a directory is set). Not set: into the directory, if the job has one.
+    STORAGE: Option<Storage> = "execution.checkpointing.storage" => None, other ["state.checkpoint-storage"];
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
     /// that starts from a savepoint reads it on all machines.
     SAVEPOINT_DIRECTORY: Option<String> = "execution.checkpointing.savepoint-dir" => None, other ["state.savepoints.dir"],
@@ -51,7 +68,7 @@ options! {
     /// Whether checkpoints store only what has changed in keyed state since the newest complete checkpoint, and refer to that one's files
     /// for the rest: cheaper where little changes between two checkpoints, slower to restore. Operators with timers or event time, and
     /// windows, store all of their state in any case, and so do savepoints and the checkpoints after them. Has an effect only with
-    /// `execution.checkpointing.dir`. The checkpoints that are kept then share files: a damaged file may belong to all of them, a file of
+    /// a checkpoint directory. The checkpoints that are kept then share files: a damaged file may belong to all of them, a file of
     /// an older checkpoint is deleted with the last one that refers to it, and a retained checkpoint that other ones build on is neither
     /// disposed of nor claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store
     /// everything, so that the one before is whole if a file of the newest is damaged. Flink's default is false, because its heap state has

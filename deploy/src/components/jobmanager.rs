@@ -47,6 +47,9 @@ pub struct JobManagerParts {
     /// The store of the details of ended jobs, which REST shows; with high availability, the same store as `objects`,
     /// otherwise files of this process, or its memory if it is an embedded cluster.
     pub details: Arc<dyn ObjectStore>,
+    /// The directory (path or URI) for the checkpoints of jobs that name none, which all TaskManagers share; `None`: the
+    /// JobMasters keep their state.
+    pub checkpoint_directory: Option<String>,
     /// The store of this process's BlobServer: programs, and files that jobs ship.
     pub blobs: Arc<dyn BlobStore>,
     /// With high availability, the store in which programs survive this process for the next leader; `None`
@@ -132,6 +135,7 @@ impl JobManagerComponents {
             in_use: blobs.in_use(),
             objects: parts.objects,
             details: parts.details,
+            checkpoint_directory: parts.checkpoint_directory,
             lease,
             mode: parts.mode,
             end,

@@ -161,6 +161,7 @@ impl Plan<'_> {
             rest: String::new(),
             objects: Arc::new(MemoryObjects::default()),
             details: Arc::new(MemoryObjects::default()),
+            checkpoint_directory: Some(self.work.checkpoints()),
             blobs: Arc::new(MemoryBlobs::new()),
             durable: None,
             workers: resource_manager::Mode::Standalone,

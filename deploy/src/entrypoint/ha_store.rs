@@ -25,6 +25,13 @@ pub(super) async fn open(
     opened(ha::STORAGE_DIR.key(), move || objects::open(&uri, &platform, &settings)).await
 }
 
+/// Returns the directory for the checkpoints of jobs that name none: the folder `checkpoints` in the cluster's part. The metadata of jobs
+/// whose state the JobManager keeps is there too.
+pub(super) fn checkpoints(options: &Options) -> Result<String, StartError> {
+    let cluster = objects::below(&storage_dir(options)?, &options.get(&ha::CLUSTER_ID));
+    Ok(objects::below(&cluster, "checkpoints"))
+}
+
 /// Checks a remote store before anything depends on it. If it cannot be reached now, there is only a warning: the
 /// election tries again until it can.
 pub(super) async fn check(

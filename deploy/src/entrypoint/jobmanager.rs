@@ -213,6 +213,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         rest: address.url.clone(),
         objects: stores.ha.objects.clone(),
         details: stores.details.clone(),
+        checkpoint_directory: stores.checkpoints.clone(),
         blobs: stores.blobs.clone(),
         durable: stores.ha.durable.clone(),
         launcher,

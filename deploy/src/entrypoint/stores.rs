@@ -8,6 +8,7 @@ use crate::work_folder::WorkFolder;
 use conf::Options;
 use conf::high_availability::{self as ha, HaType};
 use platform::Platform;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, DurableBlobs, FileBlobs};
@@ -24,6 +25,8 @@ pub(super) struct Stores {
     pub(super) standby: bool,
     pub(super) ha: HaData,
     pub(super) details: Arc<dyn ObjectStore>,
+    /// The directory for the checkpoints of jobs that name none; `None`: no directory is known to be shared by all TaskManagers.
+    pub(super) checkpoints: Option<String>,
     pub(super) blobs: Arc<dyn BlobStore>,
     /// The folder of the blobs, if it is not in the work folder. It goes with this process.
     pub(super) blob_folder: Option<WorkFolder>,
@@ -56,6 +59,7 @@ impl Stores {
                     standby: false,
                     ha: HaData { objects: Arc::new(MemoryObjects::default()), durable: None },
                     details: Arc::new(details),
+                    checkpoints: is_of_this_machine(options).then(|| work.checkpoints()),
                     blobs: files,
                     blob_folder,
                 })
@@ -71,6 +75,7 @@ impl Stores {
                     election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                     standby: true,
                     details: objects.clone(),
+                    checkpoints: Some(ha_store::checkpoints(options)?),
                     blobs: Arc::new(durable.clone()),
                     ha: HaData { objects, durable: Some(durable) },
                     blob_folder,
@@ -103,6 +108,12 @@ impl HaData {
     }
 }
 
+/// Returns true if only processes of this machine can reach the JobManager, so that all TaskManagers share its temporary folders.
+fn is_of_this_machine(options: &Options) -> bool {
+    let host = options.get(&conf::jobmanager::BIND_HOST);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Returns a folder of this process alone in `blob.storage.directory`; `None` if the option is not set.
 fn blob_folder(platform: &Platform, options: &Options) -> Result<Option<WorkFolder>, StartError> {
     let Some(base) = options.get(&conf::rpc::BLOB_DIRECTORY) else {
@@ -111,4 +122,34 @@ fn blob_folder(platform: &Platform, options: &Options) -> Result<Option<WorkFold
     let made = WorkFolder::make(&base, "jobmanager", platform.random_u64());
     let failed = |e| StartError::storage(format!("blob.storage.directory {}", base.display()), e);
     made.map(Some).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn checkpoints_go_to_storage_that_survives_or_on_one_machine_to_the_work_folder() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = |name| base.path().join(name).display().to_string();
+        let (temporary, storage) = (folder("tmp"), folder("ha"));
+        let opened = async |set: &[(&str, &str)]| {
+            let tmp = [("io.tmp.dirs", temporary.as_str())];
+            let options = Options::from_map(set.iter().chain(&tmp).copied()).unwrap();
+            let work = WorkFolder::on_all_disks(&options, "test", 7).unwrap();
+            let stores = Stores::open(&Platform::production(), &options, &work).await.unwrap();
+            (stores.checkpoints, work.path().join("checkpoints").display().to_string())
+        };
+        for here in ["localhost", "127.0.0.1", "::1"] {
+            let (checkpoints, own) = opened(&[("jobmanager.bind-host", here)]).await;
+            assert_eq!(checkpoints, Some(own), "{here}");
+        }
+        let everywhere = ("jobmanager.bind-host", "0.0.0.0");
+        assert_eq!(opened(&[everywhere]).await.0, None);
+        let shared =
+            [("high-availability.type", "filesystem"), (ha::STORAGE_DIR.key(), storage.as_str())];
+        let expected = format!("{storage}/default/checkpoints");
+        assert_eq!(opened(&shared).await.0.as_ref(), Some(&expected));
+        assert_eq!(opened(&[&shared[..], &[everywhere]].concat()).await.0, Some(expected));
+    }
 }

@@ -93,7 +93,7 @@ impl Snapshots {
                 let host = streaming::task::host_name();
                 Err(wrong(format!(
                     "the JobManager's directory {uri} is another one than {uri} on '{host}', where a TaskManager is to run tasks of the \
-                     job: name a directory that all machines share"
+                     job: name a directory that all machines share, or set execution.checkpointing.storage to jobmanager"
                 )))
             }
             Err(error) => Err(wrong(error.to_string())),

@@ -191,6 +191,7 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         rest: String::new(),
         objects: world.storage.of(&host),
         details: world.storage.of(&host),
+        checkpoint_directory: None,
         blobs: Arc::new(durable.clone()),
         durable: Some(durable),
         launcher: world.launcher(&rpc, &host),
