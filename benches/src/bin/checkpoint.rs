@@ -3,38 +3,41 @@
 //! checkpoint directory by the program host's own uploads.
 //!
 //! `checkpoint [--entries N] [--bytes N] [--updates N] [--rounds N] [--directory DIR]`. Each round measures two seconds without a
-//! snapshot and one snapshot. A gap is the time between two looks of the task at its input while updates were due. A latency is the
-//! time from when an update is due to when the function gets it. Other work on the machine lengthens both: the figures without a
-//! snapshot show by how much.
+//! snapshot, and then snapshots as a job has them by default: a full one, and one of what has changed since, for which the task follows
+//! changes all the time. The figures of a round are the worse ones of the two; those that begin with `changes_` are of the second one.
+//! As many rounds follow with a task that writes full snapshots only and follows nothing; their figures begin with `full_`.
+//!
+//! A gap is the time between two looks of the task at its input while updates were due. A latency is the time from when an update is due
+//! to when the function gets it. Other work on the machine lengthens both: the figures without a snapshot show by how much.
 
-use anyhow::{Context as _, Result, bail};
-use benches::{Report, process::peak_mib, report::Goal, rss_mib, words::splitmix64};
+use anyhow::{Context as _, Result, bail, ensure};
+use benches::{Report, process::peak_mib, report::Goal, rss_mib};
 use clap::Parser;
 use flott::prelude::*;
-use futures::future::BoxFuture;
-use host::{Target, Upload, Uploads};
-use model::{ContentHash, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use host::Uploads;
+use model::{ContentHash, ExecutionAttemptId, JobId, JobVertexId};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use storage::{checkpoints::CheckpointDirectory, objects::FileObjects};
 use streaming::{
-    Barrier, BuildInputs, Element, ErasedBatch, InputPort, Interrupt, Mail, Polled, Progress,
-    StateChunk, StreamEvent, Subtask, SubtaskContext, TaskSnapshot, TaskUpcalls, batch::Batch,
-    build, operators::BoxError,
+    Barrier, BuildInputs, Element, ErasedBatch, Interrupt, Mail, Progress, StreamEvent, Subtask,
+    SubtaskContext, batch::Batch, build, operators::BoxError,
 };
-use tokio::{
-    runtime::{self, Runtime},
-    time::Instant,
-};
+use tokio::{runtime, time::Instant};
+
+#[path = "checkpoint/world.rs"]
+mod world;
+
+use world::{Host, Input, World};
 
 /// The most updates that come at once.
 const BATCH: u64 = 1_024;
@@ -62,7 +65,7 @@ struct Cli {
     /// Updates per second.
     #[arg(long, default_value_t = 100_000)]
     updates: u64,
-    /// Number of snapshots.
+    /// Number of rounds of each kind.
     #[arg(long, default_value_t = 3)]
     rounds: u64,
     /// The directory in which a folder for the snapshots is created, and removed at the end.
@@ -110,139 +113,6 @@ impl KeyedProcessFunction<u64, Update> for Touch {
         LATENCIES.with_borrow_mut(|latencies| latencies.push(now.saturating_sub(due)));
         Ok(())
     }
-}
-
-/// The task's input and host.
-struct World {
-    begin: Instant,
-    /// Start of the updates in nanoseconds after the beginning, and the time between two of them;
-    /// 0: no updates come.
-    updates_from: AtomicU64,
-    update_every: u64,
-    /// True if the task's next wait is to end at once.
-    again: AtomicBool,
-    /// The number of updates that have come.
-    come: AtomicU64,
-    entries: u64,
-    uploads: Uploads,
-    directory: CheckpointDirectory,
-    /// Stores the snapshots, as the data plane's runtime of a program host does.
-    runtime: Runtime,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    timers: Vec<(Instant, u64)>,
-    /// When the task had written its snapshot, and the snapshot's bytes once they are stored.
-    acknowledged: Option<Instant>,
-    stored: Option<(Instant, Result<u64, String>)>,
-    /// Elements that come before any update.
-    elements: Vec<Element>,
-    last_look: Option<Instant>,
-    longest_gap: Duration,
-}
-
-impl World {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the number of updates that are due and have not come.
-    fn due(&self) -> u64 {
-        let from = self.updates_from.load(Ordering::Relaxed);
-        let since = (self.begin.elapsed().as_nanos() as u64).saturating_sub(from);
-        if from == 0 { 0 } else { since / self.update_every - self.come.load(Ordering::Relaxed) }
-    }
-
-    fn look(&self) -> Option<Element> {
-        let mut state = self.state();
-        let now = Instant::now();
-        if let Some(before) = state.last_look.replace(now) {
-            state.longest_gap = state.longest_gap.max(now - before);
-        }
-        if let Some(element) = state.elements.pop() {
-            return Some(element);
-        }
-        drop(state);
-        let due = self.due().min(BATCH);
-        if due == 0 {
-            return None;
-        }
-        let come = self.come.fetch_add(due, Ordering::Relaxed);
-        let from = self.updates_from.load(Ordering::Relaxed);
-        let update = |n: u64| (splitmix64(n) % self.entries, from + (n + 1) * self.update_every);
-        let batch: Batch<Update> = (come..come + due).map(update).collect::<Vec<_>>().into();
-        Some(Element::Batch(ErasedBatch::new(batch)))
-    }
-}
-
-struct Input(Arc<World>);
-
-impl InputPort for Input {
-    fn channels(&self) -> usize {
-        1
-    }
-    fn poll(&mut self) -> Polled {
-        match self.0.look() {
-            Some(element) => Polled::Element { channel: 0, element },
-            None => Polled::Empty,
-        }
-    }
-    fn pause(&mut self, _channel: usize, _paused: bool) {}
-}
-
-struct Host(Arc<World>);
-
-impl TaskUpcalls for Host {
-    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
-    fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
-    fn now_unix_ms(&self) -> u64 {
-        self.0.begin.elapsed().as_millis() as u64
-    }
-    fn wake_at(&self, after: Duration, ticket: u64) {
-        self.0.state().timers.push((Instant::now() + after, ticket));
-    }
-    fn store_chunk(
-        &self,
-        checkpoint: u64,
-        operator: OperatorId,
-        chunk: StateChunk,
-    ) -> Result<(), StateChunk> {
-        let key = (ATTEMPT, checkpoint, operator);
-        self.0.uploads.add(key, chunk, self.0.runtime.handle(), || Target {
-            directory: self.0.directory.clone(),
-            job_id: JOB,
-            inline_max: 0,
-        });
-        Ok(())
-    }
-    fn is_woken(&self) -> bool {
-        self.0.due() > 0
-    }
-    fn step_again(&self, _ticket: u64) {
-        self.0.again.store(true, Ordering::Relaxed);
-    }
-    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {
-        self.0.state().acknowledged = Some(Instant::now());
-        let uploads = snapshot.operators.into_iter().filter_map(|(operator, rest)| {
-            Some((self.0.uploads.take((ATTEMPT, checkpoint, operator))?, rest))
-        });
-        let (uploads, world) = (uploads.collect(), Arc::clone(&self.0));
-        self.0.runtime.spawn(async move {
-            let stored = stored_bytes(uploads).await;
-            world.state().stored = Some((Instant::now(), stored));
-        });
-    }
-}
-
-/// Waits until the uploads of a snapshot are stored, and returns their bytes.
-async fn stored_bytes(uploads: Vec<(Upload, Vec<bytes::Bytes>)>) -> Result<u64, String> {
-    let mut stored = 0;
-    for (upload, rest) in uploads {
-        stored += upload.end(rest).await?.bytes();
-    }
-    Ok(stored)
 }
 
 struct Bench {
@@ -378,10 +248,78 @@ impl Bench {
         // Sorting now would delay the updates of the next measurement; a copy takes no more memory than its values.
         Ok(Measured { gap, latencies: LATENCIES.with_borrow(|all| all.as_slice().to_vec()) })
     }
+
+    /// Takes the snapshot of a checkpoint into `folder`, measures it, and empties the folder. Fails if it does not build on `base`.
+    fn snapshot(&mut self, checkpoint: u64, base: Option<u64>, folder: &Path) -> Result<Taken> {
+        // Removing the snapshot before has held up the updates.
+        self.catch_up()?;
+        let me = std::process::id();
+        let before_mib = rss_mib(me)?;
+        // The peak is that since now.
+        fs::write("/proc/self/clear_refs", "5")?;
+        let begin = Instant::now();
+        self.until(|_| begin.elapsed() > WARM_UP)?;
+        let barrier = Barrier { checkpoint, ..Barrier::default() };
+        self.world.state().elements.push(Element::Event(StreamEvent::Barrier(barrier)));
+        let begin = Instant::now();
+        let busy = self.until(|world| world.state().stored.is_some())?;
+        let (acknowledged, whole, builds_on) = {
+            let mut state = self.world.state();
+            (state.acknowledged.take(), state.stored.take(), state.base)
+        };
+        let acknowledged = acknowledged.context("the task has not acknowledged its snapshot")?;
+        let (end, bytes) = whole.context("the snapshot is not stored")?;
+        let mib = bytes.map_err(anyhow::Error::msg)? as f64 / f64::from(1 << 20);
+        ensure!(builds_on == base, "checkpoint {checkpoint} builds on {builds_on:?}, not {base:?}");
+        let peak_mib = peak_mib(me)?;
+        fs::read_dir(folder)?.try_for_each(|entry| fs::remove_dir_all(entry?.path()))?;
+        let (written, stored) = (acknowledged - begin, end - begin);
+        Ok(Taken { busy, written, stored, mib, peak_mib, before_mib })
+    }
+}
+
+/// The measurements of one snapshot.
+struct Taken {
+    busy: Measured,
+    /// The times from the barrier until the task had written the snapshot, and until it was stored.
+    written: Duration,
+    stored: Duration,
+    mib: f64,
+    /// The most resident memory, and what was resident before the barrier.
+    peak_mib: f64,
+    before_mib: f64,
+}
+
+/// The measurements of one round: the time without a snapshot, and the snapshots, a full one first.
+struct Round {
+    calm: Measured,
+    taken: Vec<Taken>,
+}
+
+impl Round {
+    /// Returns the greatest of a figure of the round's snapshots.
+    fn worst(&self, figure: impl Fn(&Taken) -> f64) -> f64 {
+        self.taken.iter().map(figure).fold(0.0, f64::max)
+    }
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
+    let report = Report::new("checkpoint");
+    let default = rounds(&cli, true)?;
+    print(&report, "", &default)?;
+    let changes: Vec<&Taken> = default.iter().filter_map(|round| round.taken.get(1)).collect();
+    let of = |figure: fn(&Taken) -> f64| -> Vec<f64> {
+        changes.iter().map(|taken| figure(taken)).collect()
+    };
+    report.runs("changes_pause_ms_max_1g", &of(|taken| taken.busy.gap_ms()), "ms")?;
+    report.runs("changes_latency_p99_ms", &of(|taken| taken.busy.latency_ms(0.99)), "ms")?;
+    report.runs("changes_snapshot", &of(|taken| taken.mib), "MiB")?;
+    print(&report, "full_", &rounds(&cli, false)?)
+}
+
+/// Measures all rounds of a task that follows changes, or of one that does not.
+fn rounds(cli: &Cli, follows_changes: bool) -> Result<Vec<Round>> {
     let folder = tempfile::Builder::new().prefix("flott-checkpoint").tempdir_in(&cli.directory)?;
     let world = Arc::new(World {
         begin: Instant::now(),
@@ -392,72 +330,57 @@ fn main() -> Result<()> {
         entries: cli.entries,
         uploads: Uploads::default(),
         directory: CheckpointDirectory::new(Arc::new(FileObjects::open(folder.path())?)),
+        follows_changes,
         runtime: runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?,
         state: Mutex::default(),
     });
-    measure(&cli, &world, folder.path())
-}
-
-fn measure(cli: &Cli, world: &Arc<World>, folder: &Path) -> Result<()> {
-    let mut bench = Bench::new(cli, world)?;
+    let mut bench = Bench::new(cli, &world)?;
     world.updates_from.store(world.begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    let (mut calm, mut busy) = (Vec::new(), Vec::new());
-    let (mut written, mut stored) = (Vec::new(), Vec::new());
-    let (mut over_before, mut over_state, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
-    let me = std::process::id();
-    for checkpoint in 1..=cli.rounds {
-        // Removing the snapshot before has held up the updates.
+    let mut rounds = Vec::new();
+    for round in 0..cli.rounds {
         bench.catch_up()?;
         let begin = Instant::now();
-        calm.push(bench.until(|_| begin.elapsed() > CALM)?);
-        let before = rss_mib(me)?;
-        // The peak is that since now.
-        fs::write("/proc/self/clear_refs", "5")?;
-        let begin = Instant::now();
-        bench.until(|_| begin.elapsed() > WARM_UP)?;
-        let barrier = Barrier { checkpoint, ..Barrier::default() };
-        world.state().elements.push(Element::Event(StreamEvent::Barrier(barrier)));
-        let begin = Instant::now();
-        busy.push(bench.until(|world| world.state().stored.is_some())?);
-        let (acknowledged, whole) = {
-            let mut state = world.state();
-            (state.acknowledged.take(), state.stored.take())
-        };
-        let (Some(acknowledged), Some((end, bytes))) = (acknowledged, whole) else { continue };
-        let size = bytes.map_err(anyhow::Error::msg)? as f64 / f64::from(1 << 20);
-        let peak = peak_mib(me)?;
-        written.push((acknowledged - begin).as_secs_f64() * 1e3);
-        stored.push((end - begin).as_secs_f64() * 1e3);
-        over_before.push(peak / before);
-        over_state.push(peak / size);
-        sizes.push(size);
-        fs::read_dir(folder)?.try_for_each(|entry| fs::remove_dir_all(entry?.path()))?;
+        let calm = bench.until(|_| begin.elapsed() > CALM)?;
+        let full = 2 * round + 1;
+        let mut taken = vec![bench.snapshot(full, None, folder.path())?];
+        if follows_changes {
+            bench.task.deliver(Mail::NotifyComplete(full))?;
+            // Nobody learns that this one is complete, so that the next round begins with a full one again.
+            taken.push(bench.snapshot(full + 1, Some(full), folder.path())?);
+        }
+        rounds.push(Round { calm, taken });
     }
-    let report = Report::new("checkpoint");
-    let of = |measured: &[Measured], figure: fn(&Measured) -> f64| -> Vec<f64> {
-        measured.iter().map(figure).collect()
+    Ok(rounds)
+}
+
+/// Prints the figures of rounds under names that begin with `prefix`.
+fn print(report: &Report, prefix: &str, rounds: &[Round]) -> Result<()> {
+    let of = |figure: &dyn Fn(&Round) -> f64| -> Vec<f64> { rounds.iter().map(figure).collect() };
+    let worst =
+        |figure: &dyn Fn(&Taken) -> f64| -> Vec<f64> { of(&|round: &Round| round.worst(figure)) };
+    let line = |name: &str, runs: Vec<f64>, unit: &str| {
+        report.runs(&format!("{prefix}{name}"), &runs, unit)
     };
-    let five = Goal::AtMost(5.0);
-    report.runs("without_longest_gap", &of(&calm, Measured::gap_ms), "ms")?;
-    report.runs("without_p99_latency", &of(&calm, |m| m.latency_ms(0.99)), "ms")?;
-    report.runs("without_longest_latency", &of(&calm, |m| m.latency_ms(1.0)), "ms")?;
-    report.runs_with_goal(
-        "checkpoint_pause_ms_max_1g",
-        &of(&busy, Measured::gap_ms),
-        "ms",
-        five,
-    )?;
-    report.runs_with_goal(
-        "checkpoint_latency_p99_ms",
-        &of(&busy, |m| m.latency_ms(0.99)),
-        "ms",
-        five,
-    )?;
-    report.runs("longest_latency", &of(&busy, |m| m.latency_ms(1.0)), "ms")?;
-    report.runs("written", &written, "ms")?;
-    report.runs("stored", &stored, "ms")?;
-    report.runs("snapshot", &sizes, "MiB")?;
-    report.runs("peak_over_before", &over_before, "ratio")?;
-    report.runs_with_goal("peak_over_state", &over_state, "ratio", Goal::AtMost(1.2))?;
+    let goal = |name: &str, runs: Vec<f64>, unit: &str, goal: f64| {
+        report.runs_with_goal(&format!("{prefix}{name}"), &runs, unit, Goal::AtMost(goal))
+    };
+    line("without_longest_gap", of(&|round| round.calm.gap_ms()), "ms")?;
+    line("without_p99_latency", of(&|round| round.calm.latency_ms(0.99)), "ms")?;
+    line("without_longest_latency", of(&|round| round.calm.latency_ms(1.0)), "ms")?;
+    // The names with a goal are those of the issue.
+    let named = if prefix.is_empty() { "checkpoint_" } else { "" };
+    let pauses = worst(&|taken| taken.busy.gap_ms());
+    goal(&format!("{named}pause_ms_max_1g"), pauses, "ms", 5.0)?;
+    let latencies = worst(&|taken| taken.busy.latency_ms(0.99));
+    goal(&format!("{named}latency_p99_ms"), latencies, "ms", 5.0)?;
+    line("longest_latency", worst(&|taken| taken.busy.latency_ms(1.0)), "ms")?;
+    line("written", worst(&|taken| taken.written.as_secs_f64() * 1e3), "ms")?;
+    line("stored", worst(&|taken| taken.stored.as_secs_f64() * 1e3), "ms")?;
+    line("snapshot", worst(&|taken| taken.mib), "MiB")?;
+    line("peak_over_before", worst(&|taken| taken.peak_mib / taken.before_mib), "ratio")?;
+    // The full snapshot is as large as the state.
+    let over_state =
+        |round: &Round| round.worst(|taken| taken.peak_mib) / round.worst(|taken| taken.mib);
+    goal("peak_over_state", of(&over_state), "ratio", 1.2)?;
     Ok(())
 }

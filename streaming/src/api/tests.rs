@@ -13,6 +13,8 @@ use crate::{
 use model::{ContentHash, JobId, JobVertex, ShipStrategy};
 use std::{collections::BTreeMap, path::Path};
 
+mod moved;
+
 pub(crate) fn inputs(parallelism: u32) -> BuildInputs {
     BuildInputs {
         args: Vec::new(),

@@ -1,7 +1,7 @@
 //! The parts of a chain for one subtask: ports, operator contexts, and the operators' data from the graph.
 
 use crate::{
-    operators::{ChainShared, OperatorContext},
+    operators::{ChainShared, OnePiece, OperatorContext},
     seam::{InputPort, OutputPort, Restore, SubtaskContext, TaskError},
 };
 use model::{JobId, NodeId, OperatorId};
@@ -119,6 +119,7 @@ impl Assembly {
             name: info.name.clone(),
             restore: Mutex::new(self.restore.remove(&info.operator).unwrap_or_default()),
             dropped: Mutex::default(),
+            one_piece: OnePiece::default(),
             shared: self.shared.clone(),
         })
     }

@@ -17,7 +17,7 @@ use crate::{
 };
 use coordinators::Coordinators;
 use last::{FinalCheckpoint, commits};
-use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, ShipStrategy};
+use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, OperatorId, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
     collections::BTreeMap,
@@ -67,10 +67,16 @@ pub struct Outcome {
     /// For each checkpoint of any attempt, by number from 1: the number of subtasks that acknowledged it, and the number of operator
     /// states that they sent with that, one per operator and subtask.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
+    /// The states of the operators in the newest checkpoint that all subtasks of an attempt have acknowledged, for
+    /// [`Harness::restore`]; empty if there is none. States of coordinators are not in it.
+    pub states: States,
     /// Time that passed on the harness's clock in all attempts, in milliseconds. The clock moves only to timers: the time that I/O takes
     /// does not count.
     pub elapsed_ms: u64,
 }
+
+/// The states of a job's operators, by operator: one snapshot for each subtask that has state, in the order of their indices.
+pub type States = BTreeMap<OperatorId, Vec<Vec<u8>>>;
 
 /// The settings of a test that runs a built job in the calling thread, without a cluster: sizes of channels and steps, and when the job
 /// fails, is cancelled or stopped, or takes checkpoints, in steps. Tasks are stepped in rounds, and the number of steps is looked at after
@@ -87,6 +93,7 @@ pub struct Harness {
     checkpoint_after: Vec<u64>,
     /// The number of steps after which the job is stopped, and true if it is drained.
     stop_after: Option<(u64, bool)>,
+    restore: States,
     interrupt: Interrupt,
 }
 
@@ -115,6 +122,7 @@ impl Harness {
             cancel_after: None,
             checkpoint_after: Vec::new(),
             stop_after: None,
+            restore: States::new(),
             interrupt: Interrupt::default(),
         }
     }
@@ -169,6 +177,14 @@ impl Harness {
         self
     }
 
+    /// Restores the operators, in every attempt, from the states in [`Outcome::states`] of another run, of the same job or of a changed
+    /// one, also with another parallelism. Every subtask is offered the states of all former subtasks. Coordinators start anew, so that
+    /// an enumerator assigns all of its splits again. Restores nothing by default.
+    pub fn restore(mut self, states: States) -> Self {
+        self.restore = states;
+        self
+    }
+
     /// Runs a job to its end in the calling thread, and returns its results; does not return for an unbounded job that nothing stops.
     ///
     /// # Errors
@@ -211,6 +227,7 @@ impl Harness {
             outcome.collected = coordinators::end(job, &mut coordinators, finished)?;
             outcome.elapsed_ms = world.elapsed_ms();
             outcome.acknowledged = world.acknowledged();
+            outcome.states = world.states(tasks.len());
             return Ok(outcome);
         }
         Ok(outcome)
@@ -318,7 +335,7 @@ impl Harness {
             tmp_dir: self.tmp_dir.clone(),
             options: Arc::new(graph.options.clone()),
             devices: Arc::default(),
-            restore: BTreeMap::new(),
+            restore: self.restore.iter().map(|(id, all)| (*id, all.clone().into())).collect(),
             restored_at_end: false,
             ends_with_checkpoint: self.ends_with_checkpoint(graph),
             counters: Arc::new(TaskCounters::default()),

@@ -1,7 +1,9 @@
 //! The upcalls of tasks in the harness: a clock that jumps, events for coordinators, I/O on a runtime of the harness.
 
+use super::States;
 use crate::{
     lock,
+    operators::join_chunks,
     seam::{Mail, OnFailure, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;
@@ -50,6 +52,8 @@ struct State {
     io_under_way: usize,
     checkpoints: u64,
     acknowledged: BTreeMap<u64, (usize, usize)>,
+    /// The snapshots of the tasks in each checkpoint, by attempt.
+    snapshots: BTreeMap<u64, BTreeMap<ExecutionAttemptId, TaskSnapshot>>,
     /// A coordinator's name, and why it failed outside of a call.
     failure: Option<(String, String)>,
 }
@@ -79,6 +83,18 @@ impl World {
     }
     pub(super) fn acknowledged(&self) -> BTreeMap<u64, (usize, usize)> {
         lock(&self.state).acknowledged.clone()
+    }
+    /// Returns the states of the newest checkpoint that all of `tasks` subtasks have acknowledged.
+    pub(super) fn states(&self, tasks: usize) -> States {
+        let state = lock(&self.state);
+        let mut complete = state.snapshots.values().rev().filter(|of| of.len() == tasks);
+        let mut states = States::new();
+        for (operator, chunks) in
+            complete.next().into_iter().flatten().flat_map(|(_, task)| &task.operators)
+        {
+            states.entry(*operator).or_default().push(join_chunks(chunks));
+        }
+        states
     }
     /// Returns how many subtasks have acknowledged a checkpoint.
     pub(super) fn acknowledgements(&self, checkpoint: u64) -> usize {
@@ -190,5 +206,6 @@ impl TaskUpcalls for Upcalls {
         let entry = state.acknowledged.entry(checkpoint).or_default();
         entry.0 += 1;
         entry.1 += snapshot.operators.len();
+        state.snapshots.entry(checkpoint).or_default().insert(self.attempt, snapshot);
     }
 }

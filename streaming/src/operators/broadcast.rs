@@ -290,6 +290,7 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
             self.operator.broadcast().encode(&mut bytes);
         }
         check_written().map_err(|error| context.codec_error(error))?;
+        context.one_piece.written(context.name(), bytes.len());
         Ok(bytes)
     }
 
@@ -623,6 +624,19 @@ mod tests {
             assert!(after.write_snapshot(&mut slice, &context).unwrap());
             assert_eq!(slice.chunks.len(), 1);
             assert_eq!(slice.chunks[0].bytes, bytes, "with the broadcast state at the barrier");
+        }
+    }
+
+    #[test]
+    fn broadcast_state_that_takes_long_at_the_barrier_is_warned_of_in_the_subtask_that_writes_it() {
+        for (subtask, limits, warns) in [(0, 1_000, false), (0, 300_000, true), (1, 300_000, false)]
+        {
+            let mut large = opened(subtask, 2, Vec::new()).unwrap();
+            let numbers = (u64::MAX - limits..u64::MAX).map(|n| (n, n));
+            *large.operator.broadcast_mut() = numbers.collect();
+            let context = OperatorContext::for_tests(subtask, 2);
+            assert!(large.begin_snapshot(1, &context).unwrap());
+            assert_eq!(context.one_piece.has_warned(), warns, "{subtask}: {limits}");
         }
     }
 

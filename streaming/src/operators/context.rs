@@ -1,6 +1,6 @@
 //! The context of an operator: where it runs, what it restores, and how it asks its host for I/O, timers and its coordinator.
 
-use super::{BoxError, Metrics, taken::Snapshots, text_of};
+use super::{BoxError, Metrics, OnePiece, taken::Snapshots, text_of};
 use crate::{
     lock,
     memory::allocator,
@@ -145,6 +145,8 @@ pub struct OperatorContext {
     pub(crate) restore: Mutex<Restore>,
     /// The kinds of the states that the operator has dropped from the restored snapshots, by name.
     pub(crate) dropped: Mutex<BTreeMap<String, String>>,
+    /// What the operator has written in one piece at a barrier.
+    pub(crate) one_piece: OnePiece,
     pub(crate) shared: Arc<ChainShared>,
 }
 

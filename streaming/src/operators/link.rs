@@ -127,6 +127,12 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         self.begun
     }
 
+    /// Returns true if the operator has written more in one piece than it should.
+    #[cfg(test)]
+    pub(super) fn has_warned(&self) -> bool {
+        self.context.one_piece.has_warned()
+    }
+
     /// Makes it another operator of its chain.
     #[cfg(test)]
     pub(super) fn set_node(&mut self, node: NodeId) {
@@ -173,6 +179,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             if is_aborted {
                 return Ok(());
             }
+            self.context.one_piece.written(self.context.name(), bytes.len());
             // A thread of the host frees them.
             allocator::hand_over(bytes.capacity() as u64);
             let shared = &self.context.shared;

@@ -672,6 +672,27 @@ fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() 
     }
 }
 
+/// Has state of so many bytes, which it writes in one piece.
+struct InOnePiece(usize);
+
+impl Operator<u64> for InOnePiece {
+    type Out = u64;
+    passes!();
+    fn snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+        Ok(Some(vec![0; self.0]))
+    }
+}
+
+#[test]
+fn state_that_takes_long_at_the_barrier_is_warned_of() {
+    for (bytes, warns) in [(4 << 20, false), ((4 << 20) + 1, true)] {
+        let mut link = link(InOnePiece(bytes), Door::default());
+        link.event(StreamEvent::Barrier(crate::seam::Barrier::default())).unwrap();
+        assert_eq!(link.has_warned(), warns, "{bytes} bytes");
+        assert_eq!(link.snapshots(0)[0].len(), bytes);
+    }
+}
+
 /// The progress of a chain of a long call and the function behind it.
 #[derive(Default)]
 struct Counts {

@@ -2,7 +2,7 @@
 
 use crate::{
     lock,
-    operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
+    operators::{ChainShared, OnePiece, OperatorContext, OperatorMail, split_ticket},
     seam::{Interrupt, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;
@@ -167,6 +167,7 @@ fn context_in(shared: ChainShared) -> OperatorContext {
         name: OPERATOR.into(),
         restore: Mutex::default(),
         dropped: Mutex::default(),
+        one_piece: OnePiece::default(),
         shared: Arc::new(shared),
     }
 }
@@ -176,7 +177,8 @@ impl OperatorContext {
     pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
         let (name, shared) = (self.name.clone(), self.shared.clone());
         let (restore, dropped) = (Mutex::new(restore.into()), Mutex::default());
-        Self { node: self.node, operator: self.operator, name, restore, dropped, shared }
+        let (node, operator, one_piece) = (self.node, self.operator, OnePiece::default());
+        Self { node, operator, name, restore, dropped, one_piece, shared }
     }
 }
 

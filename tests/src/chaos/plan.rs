@@ -17,8 +17,8 @@ const SALT: u64 = 0x0063_6861_6f73;
 pub enum Victim {
     /// The program host: at a point the one that waits there.
     Host,
-    /// A TaskManager: at a point that of the waiting host. The point of the enumerator is in a host of the JobManager, which is
-    /// killed then.
+    /// A TaskManager: at a point that of the waiting host. The points of the enumerator are in a host of the JobManager, which
+    /// is killed then.
     TaskManager,
     /// The JobManager that leads the job; another one is started, or a standby takes over.
     JobManager,
@@ -79,7 +79,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ SALT);
         let mut points: Vec<Point> = {
-            let first = seed.wrapping_mul(POINTS) % 5;
+            let first = seed.wrapping_mul(POINTS) % Point::BEFORE_END.len() as u64;
             let rotation = Point::BEFORE_END.into_iter().cycle();
             rotation.skip(usize::try_from(first).unwrap_or(0)).take(3).collect()
         };

@@ -23,23 +23,32 @@ pub enum Point {
     Committed,
     /// A subtask of a source is being restored: it has its splits again, and has not read anything.
     Restore,
-    /// The enumerator assigns a split that nobody has asked for.
+    /// The enumerator assigns a split that nobody has asked for, beside one that was asked for.
     EnumeratorPush,
+    /// The enumerator was woken, and assigns a split that nobody has asked for.
+    EnumeratorWoken,
     /// A writer has prepared the last records for the final checkpoint.
     FinalCheckpoint,
 }
 
 impl Point {
     /// All points that a job can reach before the end of its input; every seed aims at three of them.
-    pub const BEFORE_END: [Self; 5] =
-        [Self::Prepared, Self::BeforeCommit, Self::Committed, Self::Restore, Self::EnumeratorPush];
-    /// All points, that of the final checkpoint included.
-    pub const ALL: [Self; 6] = [
+    pub const BEFORE_END: [Self; 6] = [
         Self::Prepared,
         Self::BeforeCommit,
         Self::Committed,
         Self::Restore,
         Self::EnumeratorPush,
+        Self::EnumeratorWoken,
+    ];
+    /// All points, that of the final checkpoint included.
+    pub const ALL: [Self; 7] = [
+        Self::Prepared,
+        Self::BeforeCommit,
+        Self::Committed,
+        Self::Restore,
+        Self::EnumeratorPush,
+        Self::EnumeratorWoken,
         Self::FinalCheckpoint,
     ];
 
@@ -51,8 +60,14 @@ impl Point {
             Self::Committed => "committed",
             Self::Restore => "restore",
             Self::EnumeratorPush => "enumerator-push",
+            Self::EnumeratorWoken => "enumerator-woken",
             Self::FinalCheckpoint => "final-checkpoint",
         }
+    }
+
+    /// Returns true if the enumerator comes to the point, which is in a host of the JobManager, and false for points of tasks.
+    pub fn is_of_enumerator(self) -> bool {
+        matches!(self, Self::EnumeratorPush | Self::EnumeratorWoken)
     }
 }
 

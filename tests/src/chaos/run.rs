@@ -252,7 +252,7 @@ impl Run {
         let its_parent = parent(pid);
         let is_killed = match victim {
             Victim::Host => kill_pid(pid),
-            Victim::TaskManager if point != Point::EnumeratorPush => match its_parent {
+            Victim::TaskManager if !point.is_of_enumerator() => match its_parent {
                 Some(_) => self.cluster.kill_taskmanager(its_parent, 0)?,
                 None => false,
             },
@@ -265,8 +265,8 @@ impl Run {
         points::release(&folder, point, pid);
         if is_killed {
             *self.seen.hits.entry(point).or_default() += 1;
-            let killed = match (victim, point) {
-                (Victim::TaskManager, Point::EnumeratorPush) => Victim::JobManager,
+            let killed = match victim {
+                Victim::TaskManager if point.is_of_enumerator() => Victim::JobManager,
                 _ => victim,
             };
             *self.seen.kills.entry(killed).or_default() += 1;

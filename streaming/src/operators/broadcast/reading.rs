@@ -6,6 +6,7 @@ use crate::{
         BoxError, Collector, Context, KeySelector, KeyedOperator, KeyedProcessFunction, Process,
         ProcessFunction, Timer, process::lives_as,
     },
+    state::StateBackend,
     types::FlottType,
 };
 use std::marker::PhantomData;
@@ -99,13 +100,14 @@ where
     }
 }
 
-impl<A, B, V, S, F> TakesBroadcast<A, B> for KeyedOperator<A, S, Reading<F, B, V>>
+impl<A, B, V, S, F, K> TakesBroadcast<A, B> for KeyedOperator<A, S, Reading<F, B, V>, K>
 where
     A: Send + 'static,
     B: 'static,
     V: FlottType,
     S: KeySelector<A>,
     F: KeyedBroadcastProcessFunction<S::Key, A, B, Broadcast = V>,
+    K: StateBackend<S::Key, F::State>,
 {
     type Broadcast = V;
     fn take(&mut self, record: B, out: &mut Collector<F::Out>) -> Result<(), BoxError> {

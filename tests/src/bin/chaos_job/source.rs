@@ -13,7 +13,8 @@ use std::{
 
 /// Readings that a paced reader emits at a time.
 const PIECE: u64 = 4;
-/// Every so many-th split is pushed to a reader that has not asked for it, behind the one that was asked for.
+/// Every so many-th split is pushed to a reader that has not asked for it: in two of four cases right behind the one that was asked for,
+/// in the others once the enumerator is woken.
 const PUSH_EVERY: u64 = 3;
 /// Time from one look at the gate to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -88,7 +89,7 @@ impl Source for MixSource {
         let all = || all().map(|next| Range { next, end: end.min(next + length) }).collect();
         let ranges: Vec<Range> = restored.unwrap_or_else(all);
         let waiting = ranges.into_iter().map(|range| (range.end, range)).collect();
-        Ok(Ranges { context, waiting, assigned: 0, points: self.points.clone() })
+        Ok(Ranges { context, waiting, assigned: 0, owed: None, points: self.points.clone() })
     }
     fn create_reader(&self, _: &OperatorContext) -> Result<RangeReader> {
         let closed_from = self.feed.positions(&self.mix) * 4 / 5;
@@ -115,6 +116,8 @@ pub(super) struct Ranges {
     waiting: BTreeMap<u64, Range>,
     /// Number of splits that this enumerator has assigned.
     assigned: u64,
+    /// The subtask that has asked for a split before the one that is pushed when the enumerator is woken; `None` if none is to be.
+    owed: Option<u32>,
     points: Points,
 }
 
@@ -129,17 +132,17 @@ impl Ranges {
 
     /// Assigns the earliest split to a reader other than `asking`, which has not asked for it. A process is stopped before or after
     /// the split is sent.
-    fn push(&mut self, asking: u32) -> Result<()> {
+    fn push(&mut self, asking: u32, point: Point) -> Result<()> {
         let readers: BTreeSet<u32> = self.context.registered_readers().into_iter().collect();
         let others = readers.range(asking + 1..).chain(readers.range(..asking));
         let Some(&other) = { others }.next() else { return Ok(()) };
         let is_even = self.assigned.is_multiple_of(2);
         if is_even {
-            self.points.reach(Point::EnumeratorPush);
+            self.points.reach(point);
         }
         self.assign(other)?;
         if !is_even {
-            self.points.reach(Point::EnumeratorPush);
+            self.points.reach(point);
         }
         Ok(())
     }
@@ -157,9 +160,22 @@ impl SplitEnumerator for Ranges {
         if !self.assign(subtask)? {
             self.context.no_more_splits(subtask)?;
         } else if self.assigned.is_multiple_of(PUSH_EVERY) && !self.waiting.is_empty() {
-            self.push(subtask)?;
+            match self.assigned / PUSH_EVERY % 4 {
+                0 | 1 => self.push(subtask, Point::EnumeratorPush)?,
+                _ => {
+                    self.owed = Some(subtask);
+                    self.context.waker().wake();
+                }
+            }
         }
         Ok(())
+    }
+    /// Pushes a split later than the call that has led to it: a snapshot may come between the two.
+    fn woken(&mut self) -> Result<()> {
+        match self.owed.take() {
+            Some(asking) if !self.waiting.is_empty() => self.push(asking, Point::EnumeratorWoken),
+            _ => Ok(()),
+        }
     }
     fn add_splits_back(&mut self, splits: Vec<Range>, _subtask: u32) -> Result<()> {
         self.waiting.extend(splits.into_iter().map(|range| (range.end, range)));
