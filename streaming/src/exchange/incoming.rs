@@ -6,7 +6,7 @@
 
 use super::wire::Frame;
 use bytes::{Buf, Bytes, BytesMut};
-use std::io;
+use std::{io, time::Duration};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Size of a buffer in bytes.
@@ -17,6 +17,9 @@ const ROOM_MIN: usize = 32 << 10;
 const KEPT_MAX: usize = 4;
 /// Maximum size in bytes of a payload that is copied at once: copying costs less than counting those who keep a buffer.
 const COPIED_MAX: usize = 1 << 10;
+
+/// Time without traffic in one direction of a connection after which the connection frees that direction's buffers.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 
 /// The bytes of a connection that were received and not handled.
 #[derive(Debug, Default)]
