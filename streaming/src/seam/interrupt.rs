@@ -28,8 +28,8 @@ pub(crate) trait RunningTask: Debug + Send + Sync {
 }
 
 /// A flag that asks a running step of a task to end after the current record; the next step continues where this one ended. The host raises
-/// it for mail, timers that are due included, to stop the task, and during a long step; the task lowers it before each step. A function call that does
-/// not return is not ended by it. Raising it never blocks. Clones share the flag.
+/// it for mail, timers that are due included, to stop the task, and during a long step; the task lowers it before each step. A function
+/// call that does not return is not ended by it. Raising it never blocks. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<Flags>);
 
