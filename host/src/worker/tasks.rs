@@ -182,8 +182,8 @@ impl Tasks {
     }
 }
 
-/// Interrupts steps that last longer than [`LONG_STEP`], or than a shorter time that a task asks for, so that a task of slow
-/// records sends its output in time. Sleeps while there are no tasks.
+/// Interrupts steps that last longer than [`LONG_STEP`], or than a shorter time that a task asks for, and those in which a timer becomes
+/// due, so that a task of slow records sends its output and fires its timers in time. Sleeps while there are no tasks.
 async fn end_long_steps(tasks: Weak<Tasks>) {
     let mut pause = LONG_STEP;
     loop {

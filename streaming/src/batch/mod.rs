@@ -318,9 +318,9 @@ impl<T> Batch<T> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Does the same as [`Batch::try_each_while`], but shows every record to `ahead` first,
-    /// [`AHEAD`] records earlier, and hands the result to `each` together with the record. Both get
-    /// `state`.
+    /// Does the same as [`Batch::try_each_while`], but shows every record to `ahead` first, [`AHEAD`] records earlier, and hands the
+    /// result to `each` together with the record. Both get `state`. Before the first record `ahead` is called for [`AHEAD`] of them,
+    /// unless `is_interrupted` returns true in between: then only the records that were shown are handed on, at least one.
     ///
     /// # Errors
     /// Returns the first error of `each`; the records behind it stay too.
@@ -328,6 +328,7 @@ impl<T> Batch<T> {
     pub(crate) fn try_each_ahead<S, A, E>(
         &mut self,
         state: &mut S,
+        is_interrupted: impl Fn() -> bool,
         ahead: impl Fn(&S, &T) -> A,
         mut each: impl FnMut(&mut S, A, T, i64) -> Result<bool, E>,
     ) -> Result<(), E> {
@@ -335,14 +336,20 @@ impl<T> Batch<T> {
             self.fill_times();
         }
         let (mut records, mut times) = (self.records.drain(..), self.times.drain(..));
-        let mut seen: [Option<A>; AHEAD] =
-            array::from_fn(|i| records.as_slice().get(i).map(|record| ahead(state, record)));
+        let mut distance = AHEAD - 1;
+        let mut seen: [Option<A>; AHEAD] = array::from_fn(|i| {
+            if i > 0 && is_interrupted() {
+                distance = usize::MAX;
+                return None;
+            }
+            records.as_slice().get(i).map(|record| ahead(state, record))
+        });
         let (mut turn, mut failure) = (0, None);
         while let Some(seen) = seen.get_mut(turn)
             && let Some(first) = seen.take()
             && let Some(record) = records.next()
         {
-            *seen = records.as_slice().get(AHEAD - 1).map(|record| ahead(state, record));
+            *seen = records.as_slice().get(distance).map(|record| ahead(state, record));
             turn = (turn + 1) % AHEAD;
             match each(state, first, record, times.next().unwrap_or(NO_TIME)) {
                 Ok(true) => {}
@@ -546,6 +553,7 @@ mod tests {
             let (mut ahead, mut again, mut same) = (std::cell::Cell::new(0), Vec::new(), both.clone());
             let stopped_too = same.try_each_ahead(
                 &mut ahead,
+                || false,
                 |ahead, record| {
                     ahead.set(ahead.get() + 1);
                     *record
@@ -572,6 +580,32 @@ mod tests {
             both.stamp(|record, time| if time == NO_TIME { i64::from(*record) } else { time });
             let stamped = joined.iter().map(|(r, t)| (*r, if *t == NO_TIME { i64::from(*r) } else { *t }));
             prop_assert_eq!(pairs(&both), stamped.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn nothing_more_is_shown_ahead_once_the_step_is_interrupted() {
+        for calls in 1..AHEAD {
+            let (mut shown, mut handed) = (std::cell::Cell::new(0), Vec::new());
+            let looks = std::cell::Cell::new(1);
+            let mut records = Batch::from((0..40).collect::<Vec<u32>>());
+            let done: Result<(), ()> = records.try_each_ahead(
+                &mut shown,
+                || looks.replace(looks.get() + 1) >= calls,
+                |shown, record| {
+                    shown.set(shown.get() + 1);
+                    *record
+                },
+                |shown, seen, record, _| {
+                    assert_eq!((seen, shown.get()), (record, calls));
+                    handed.push(record);
+                    Ok(true)
+                },
+            );
+            assert_eq!(done, Ok(()));
+            let shown = calls as u32;
+            assert!(handed.iter().copied().eq(0..shown), "{calls}: {handed:?}");
+            assert!(records.records().iter().copied().eq(shown..40), "{calls}: {records:?}");
         }
     }
 

@@ -29,14 +29,17 @@ const LINGER_MS: u64 = 5;
 /// The node number in tickets of the runner itself; no operator has it.
 const RUNNER: NodeId = NodeId(u32::MAX);
 /// The number in tickets of the timer that wakes the task to send its output, of the one that looks whether chunks of a snapshot
-/// are stored, and of the request to step again.
+/// are stored, of the request to step again, and of the timer that ends a step because of the buffer timeout.
 const FLUSH: u32 = 0;
 const STORED: u32 = 1;
 const AGAIN: u32 = 2;
+const TIMEOUT: u32 = 3;
 /// The bytes of its snapshots that a task writes in each step, however much input is due: about 0.1 ms.
 const LEAST_BYTES: usize = 128 << 10;
 /// The bytes that it writes at once while no input is due, so that it looks at its timers and wakes others in time.
 const MOST_BYTES: usize = 1 << 20;
+/// The unit of the clock by which the buffer timeout is measured.
+const TICK: Duration = Duration::from_millis(1);
 /// The pause after which a task looks again whether chunks of its snapshots are stored.
 const STORED_AFTER: Duration = Duration::from_millis(1);
 
@@ -72,6 +75,10 @@ pub struct ChainTask {
     flushed: (u64, u64),
     /// True while a timer is set that wakes the task to send its output.
     timer: bool,
+    /// True while a timer is set that ends a step when the buffer timeout is over.
+    timeout: bool,
+    /// True if the last step has returned [`Progress::Busy`].
+    busy: bool,
     /// Barriers that have passed and whose snapshots are not complete.
     passed: VecDeque<PassedBarrier>,
     /// The number of input and output records when a slice of a snapshot was last written.
@@ -98,6 +105,8 @@ impl ChainTask {
             flushed_ms: 0,
             flushed: (0, 0),
             timer: false,
+            timeout: false,
+            busy: false,
             passed: VecDeque::new(),
             worked: 0,
             stored_timer: false,
@@ -158,12 +167,7 @@ impl ChainTask {
             Progress::Finished if self.head.writes().is_some() => Ok(Progress::Starved),
             Progress::Finished => self.end(),
             Progress::Busy => {
-                let now = self.shared.upcalls.now_unix_ms();
-                // A clock that jumps back flushes too, because the difference wraps to a large number.
-                if now.wrapping_sub(self.flushed_ms) >= self.buffer_timeout_ms {
-                    self.flushed_ms = now;
-                    self.head.flush(true)?;
-                }
+                self.send_in_time()?;
                 Ok(Progress::Busy)
             }
             Progress::Starved => self.send_before_parking(),
@@ -254,6 +258,26 @@ impl ChainTask {
         Ok(progress)
     }
 
+    /// Sends the records that wait for their batches to fill once the buffer timeout is over, or half of it if the timer has just come: the
+    /// next one is then set so early that the host sees it before it is due. The timer ends the step of slow records that runs then.
+    fn send_in_time(&mut self) -> Result<(), TaskError> {
+        let now = self.shared.upcalls.now_unix_ms();
+        let timeout = self.buffer_timeout_ms;
+        // A clock that jumps back flushes too, because the difference wraps to a large number.
+        let mut since = now.wrapping_sub(self.flushed_ms);
+        if since >= if self.timeout { timeout } else { timeout.div_ceil(2) } {
+            since = 0;
+            self.flushed_ms = now;
+            self.head.flush(true)?;
+        }
+        if timeout > 0 && !std::mem::replace(&mut self.timeout, true) {
+            // A millisecond later, because `now` was rounded down.
+            let wait = Duration::from_millis(timeout.saturating_sub(since)).saturating_add(TICK);
+            self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, TIMEOUT));
+        }
+        Ok(())
+    }
+
     /// Sends the records that wait for their batches to fill, before the task parks; within 5 ms of the last flush it
     /// sets a timer instead.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
@@ -318,6 +342,7 @@ impl Subtask for ChainTask {
         let budget = if self.buffer_timeout_ms == 0 { budget.min(1) } else { budget };
         self.guard(|task| {
             let progress = task.advance(budget)?;
+            task.busy = progress == Progress::Busy;
             task.write_snapshots(progress)
         })
     }
@@ -340,6 +365,12 @@ impl Subtask for ChainTask {
                     match ticket {
                         FLUSH => task.timer = false,
                         STORED => task.stored_timer = false,
+                        TIMEOUT => {
+                            task.timeout = false;
+                            if task.busy {
+                                return task.send_in_time();
+                            }
+                        }
                         _ => {}
                     }
                     return Ok(());

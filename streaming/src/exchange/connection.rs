@@ -5,7 +5,7 @@
 use super::{
     Shared,
     gate::{Closed, Gate},
-    incoming::{Incoming, Received},
+    incoming::{IDLE, Incoming, Received},
     inflow::{CreditViolation, Part},
     outflow::LinkOut,
     outgoing::Outgoing,
@@ -232,6 +232,15 @@ impl Connection {
         true
     }
 
+    /// Waits until the writer is woken. If that lasts longer than [`IDLE`], frees the memory of frames that were written.
+    async fn wait_to_write(&self, out: &mut Outgoing) {
+        if tokio::time::timeout(IDLE, self.wake.notified()).await.is_err() {
+            out.free();
+            lock(&self.outbox).control.shrink_to_fit();
+            self.wake.notified().await;
+        }
+    }
+
     async fn write(&self, mut write: BoxWrite) -> Result<(), Ended> {
         // A stream that takes one slice per write, such as a simulated one, gets all frames in one buffer.
         let mut out = Outgoing::new(write.is_write_vectored());
@@ -239,7 +248,7 @@ impl Connection {
             self.write_control(out.frames());
             while out.len() < WRITE_BYTES && self.write_part(&mut out) {}
             if out.len() == 0 {
-                self.wake.notified().await;
+                self.wait_to_write(&mut out).await;
                 if self.lost.get().is_some() {
                     return Err(Ended::Closed);
                 }
@@ -404,5 +413,38 @@ impl LinkIn {
                 self.edge
             ),
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_has_nothing_to_write_frees_its_buffers() {
+        let connection = Connection::new("127.0.0.1:1".to_owned());
+        let credit = Frame::Credit { link: 1, index: 2, bytes: 3 };
+        let mut out = Outgoing::new(true);
+        for _ in 0..1_000 {
+            connection.send(&credit);
+        }
+        connection.wait_to_write(&mut out).await;
+        connection.write_control(out.frames());
+        out.clear(WRITE_BYTES);
+        let kept = |out: &mut Outgoing| {
+            (out.frames().capacity(), lock(&connection.outbox).control.capacity())
+        };
+        let (frames, control) = kept(&mut out);
+        assert!(frames > 1_000 && control > 1_000, "{frames} {control}");
+        let still = tokio::time::timeout(IDLE / 2, connection.wait_to_write(&mut out)).await;
+        assert!(still.is_err(), "nothing wakes the writer");
+        assert_eq!(kept(&mut out), (frames, control), "a short pause costs no memory anew");
+        let still = tokio::time::timeout(2 * IDLE, connection.wait_to_write(&mut out)).await;
+        assert!(still.is_err());
+        assert_eq!(kept(&mut out), (0, 0));
+        connection.send(&credit);
+        connection.wait_to_write(&mut out).await;
+        connection.write_control(out.frames());
+        assert!(out.len() > 0, "what comes later is written");
     }
 }

@@ -1,13 +1,17 @@
 //! The buffers into which a connection reads. A large batch is decoded from where it was received: it keeps that buffer, and the
 //! connection reads on behind it or into another one. Batches are copied while [`KEPT_MAX`] earlier buffers are kept, so that a slow
-//! consumer keeps no more memory than its gate has granted, and that many buffers.
+//! consumer keeps no more memory than its gate has granted, and that many buffers. The buffers are in no budget; a connection on which
+//! nothing comes frees those that no element keeps.
 //!
 //! The connection's task must be the last owner of a buffer: a consumer that freed it would count memory as freed that it never had.
 
 use super::wire::Frame;
 use bytes::{Buf, Bytes, BytesMut};
-use std::io;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use std::{io, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    time::timeout,
+};
 
 /// Size of a buffer in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -17,6 +21,9 @@ const ROOM_MIN: usize = 32 << 10;
 const KEPT_MAX: usize = 4;
 /// Maximum size in bytes of a payload that is copied at once: copying costs less than counting those who keep a buffer.
 const COPIED_MAX: usize = 1 << 10;
+
+/// Time without traffic in one direction of a connection after which the connection frees that direction's buffers.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 
 /// The bytes of a connection that were received and not handled.
 #[derive(Debug, Default)]
@@ -50,7 +57,8 @@ impl Received {
 pub(super) struct Slice(pub(super) Bytes);
 
 impl Incoming {
-    /// Reads what has come, at least one byte. Returns the number of bytes; 0 if the peer has closed the stream.
+    /// Reads what has come, at least one byte. Returns the number of bytes; 0 if the peer has closed the stream. Frees the buffers while
+    /// nothing comes for [`IDLE`]. Nothing that was read is lost if the future is dropped.
     pub(super) async fn read(
         &mut self,
         read: &mut (impl AsyncRead + Unpin + ?Sized),
@@ -60,7 +68,29 @@ impl Incoming {
             self.bytes.reserve(BUFFER_BYTES);
         }
         self.earlier.retain(|buffer| !buffer.is_unique());
+        while self.holds_memory() {
+            match timeout(IDLE, read.read_buf(&mut self.bytes)).await {
+                Ok(read) => return read,
+                Err(_) => self.free(),
+            }
+        }
+        // Makes room for a few bytes only: the rest of what comes is read next.
         read.read_buf(&mut self.bytes).await
+    }
+
+    /// Returns true while there is a buffer to free.
+    fn holds_memory(&self) -> bool {
+        self.bytes.capacity() >= ROOM_MIN || !self.earlier.is_empty()
+    }
+
+    /// Frees the buffers that no element keeps. The newest one stays while it has a part of a frame.
+    fn free(&mut self) {
+        if self.bytes.is_empty() {
+            // If elements keep the buffer, the part in `earlier` is its last owner as for the others.
+            self.bytes = BytesMut::new();
+            self.earlier.extend(self.kept.take());
+        }
+        self.earlier.retain(|buffer| !buffer.is_unique());
     }
 
     /// Returns the bytes that were not taken.
@@ -95,6 +125,7 @@ impl Incoming {
 mod tests {
     use super::*;
     use crate::exchange::wire;
+    use tokio::io::AsyncWriteExt;
 
     /// Size of the payloads in bytes: some frames are cut by the end of a buffer.
     const PAYLOAD: usize = 10_000;
@@ -144,6 +175,60 @@ mod tests {
         drop(slices);
         let (again, _) = received(&mut incoming, frames.as_slice()).await;
         assert!(again.len() > kept / 2, "buffers that nothing keeps are given up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_on_which_nothing_comes_frees_what_no_batch_keeps() {
+        let (mut send, mut receive) = tokio::io::duplex(1 << 20);
+        let mut incoming = Incoming::default();
+        let is_idle = |read: Result<io::Result<usize>, _>| read.is_err();
+        // Before anything came.
+        assert!(is_idle(timeout(2 * IDLE, incoming.read(&mut receive)).await));
+        assert!(!incoming.holds_memory());
+
+        let frames: Vec<u8> = (0..35).flat_map(|n| encoded(&[n; PAYLOAD])).collect();
+        send.write_all(&frames).await.unwrap();
+        let (mut slices, mut number) = (Vec::new(), 0);
+        while number < 35 {
+            assert!(incoming.read(&mut receive).await.unwrap() > 0);
+            while let Some((frame, taken)) = wire::decode(incoming.bytes()).unwrap() {
+                assert!(incoming.keeps(&frame), "frame {number}");
+                let received = incoming.take(taken);
+                let (frame, _) = wire::decode(received.bytes()).unwrap().unwrap();
+                let Frame::Data { payload, .. } = frame else { panic!("{frame:?}") };
+                assert_eq!(payload, [number; PAYLOAD]);
+                slices.push(received.slice(payload));
+                number += 1;
+            }
+        }
+        let buffers = frames.len().div_ceil(BUFFER_BYTES);
+        assert!(is_idle(timeout(2 * IDLE, incoming.read(&mut receive)).await));
+        assert!(incoming.bytes.capacity() < ROOM_MIN, "nothing is left of the newest one");
+        assert!((buffers..=buffers + 1).contains(&incoming.earlier.len()), "batches keep them");
+        slices.drain(20..);
+        assert!(is_idle(timeout(2 * IDLE, incoming.read(&mut receive)).await));
+        assert!((2..=3).contains(&incoming.earlier.len()), "{}", incoming.earlier.len());
+        for (number, slice) in (0..).zip(&slices) {
+            assert_eq!(slice.0.as_ref(), [number; PAYLOAD]);
+        }
+        drop(slices);
+        assert!(is_idle(timeout(2 * IDLE, incoming.read(&mut receive)).await));
+        assert!(!incoming.holds_memory());
+
+        // A part of a frame stays, and what comes then is whole.
+        let frame = encoded(&[9; PAYLOAD]);
+        let (front, back) = frame.split_at(1_000);
+        send.write_all(front).await.unwrap();
+        while incoming.bytes().len() < front.len() {
+            incoming.read(&mut receive).await.unwrap();
+        }
+        assert!(is_idle(timeout(3 * IDLE, incoming.read(&mut receive)).await));
+        assert_eq!(incoming.bytes(), front);
+        send.write_all(back).await.unwrap();
+        while incoming.bytes().len() < frame.len() {
+            incoming.read(&mut receive).await.unwrap();
+        }
+        assert_eq!(incoming.bytes(), frame);
     }
 
     #[tokio::test]

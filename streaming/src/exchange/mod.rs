@@ -78,7 +78,8 @@ pub struct ExchangeOptions {
     /// The network budget: bytes that may wait in the exchange of the process, of all tasks together. Default 64 MiB. Producers wait once
     /// what waits for their consumer's input would exceed what is left free. So that no task waits for ever, the budget may be exceeded by
     /// one element per input, paused channel and channel to another process, by 1 KiB per channel from another process, and by the batches
-    /// that producers have not sent yet.
+    /// that producers have not sent yet. The buffers of a connection are not in it: 640 KiB of what it receives at most, and 512 KiB of
+    /// what it sends; they are freed once the connection has been idle for 1 s.
     pub network_memory: u64,
     /// Maximum time for which a consumer tries to connect to a data port that does not answer; then its task fails with
     /// `DataConnectionFailed`. A port that proves to be another one (wrong key, another process) fails it at once. Default 30 s.

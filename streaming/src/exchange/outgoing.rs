@@ -58,6 +58,11 @@ impl Outgoing {
         self.sliced = 0;
     }
 
+    /// Drops all frames and frees their memory.
+    pub(super) fn free(&mut self) {
+        *self = Self::new(self.vectored);
+    }
+
     /// Returns all bytes in order as slices, none of them empty.
     fn parts<'a>(&'a self) -> Vec<IoSlice<'a>> {
         let mut parts = Vec::with_capacity(2 * self.slices.len() + 1);

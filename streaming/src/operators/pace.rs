@@ -17,6 +17,19 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// Returns true if the function is known to be quick, so that its work on [`QUICK`] records may be done ahead.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.calm >= PROOF
+    }
+
+    /// Counts records that were processed with a look after each of them.
+    pub(crate) fn count(&mut self, records: usize, interrupt: &Interrupt) {
+        self.calm = match interrupt.is_raised() {
+            true => 0,
+            false => self.calm.saturating_add(records),
+        };
+    }
+
     /// Returns a function that says how many records to process next, and 0 once the step is interrupted. Its first answer is never 0.
     /// `In` and `Out` are the types of what goes into the function of the program and of what it returns.
     #[inline]

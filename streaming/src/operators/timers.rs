@@ -108,8 +108,9 @@ impl<K: Key> TimerService<'_, K> {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
     /// Sets a timer of the current key that fires when the machine's clock reaches `timestamp`, in milliseconds since 1970, or as soon as
-    /// possible if it has already. A timer that is not due at the end of bounded input is dropped there. Does nothing if the key has a
-    /// timer of processing time at this moment.
+    /// possible if it has already. Timers fire between two records, as in Flink: one that is due while a record is processed waits for that
+    /// record, and behind records that take long up to 50 ms more if it was set less than 50 ms before. A timer that is not due at the end
+    /// of bounded input is dropped there. Does nothing if the key has a timer of processing time at this moment.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }

@@ -21,13 +21,15 @@ pub(crate) trait RunningTask: Debug + Send + Sync {
     fn wait(&self) -> bool;
     /// Removes and returns the first reply whose ticket `is_for` accepts, or else the earliest such timer that is due; other mail stays.
     fn take_mail(&self, is_for: &dyn Fn(u64) -> bool) -> Option<Mail>;
+    /// Returns the time until the task's earliest timer is due, zero if one is; `None` if the task has no timer.
+    fn until_timer(&self) -> Option<Duration>;
     /// Makes the task's next wait between two steps end at once, because what woke it in a call may have been meant for the steps.
     fn step_again(&self);
 }
 
 /// A flag that asks a running step of a task to end after the current record; the next step continues where this one ended. The host raises
-/// it for mail other than timers, to stop the task, and during a long step; the task lowers it before each step. A function call that does
-/// not return is not ended by it. Raising it never blocks. Clones share the flag.
+/// it for mail, timers that are due included, to stop the task, and during a long step; the task lowers it before each step. A function
+/// call that does not return is not ended by it. Raising it never blocks. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<Flags>);
 
@@ -84,6 +86,10 @@ impl Interrupt {
     pub(crate) fn task(&self) -> Option<&dyn RunningTask> {
         let waits = !self.0.hurries.load(Ordering::Relaxed);
         self.0.task.get().filter(|_| waits).map(|task| &**task)
+    }
+    /// Returns the time until the earliest timer of the flag's task is due, zero if one is; `None` if there is no timer or no task.
+    pub(crate) fn until_timer(&self) -> Option<Duration> {
+        self.0.task.get()?.until_timer()
     }
     /// Sets whether calls must not wait. Called by the task's thread.
     pub(crate) fn set_hurries(&self, hurries: bool) {

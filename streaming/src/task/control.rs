@@ -19,6 +19,9 @@ use std::{
     time::Duration,
 };
 
+/// Minimum time between two looks of the host at a task whose timers are due: many timers must not keep the host busy.
+const TIMERS_APART: Duration = Duration::from_millis(5);
+
 /// Receives the states of all tasks of one program host. The host implements it and reports the states to its TaskManager. Each task is
 /// reported as DEPLOYING when its handle is made, as INITIALIZING and RUNNING as far as it gets, as CANCELING if it is cancelled, and once,
 /// as the last state, as FINISHED, FAILED or CANCELED. A task that is failed from outside is announced by `stopping` only until then.
@@ -196,17 +199,23 @@ impl TaskControl {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Interrupts a step that has lasted since the last call, so that it ends after its current record and the task looks at its timers
-    /// and sends partly filled batches. Also wakes the receivers of the task's output whose wake-ups the task has put off. Returns the
-    /// time after which the host is to call this again: 50 ms, or half of the job's buffer timeout if that is shorter, at least 1 ms.
+    /// Interrupts the running step if it has lasted since the last call or a timer of the task is due, so that it ends after its current
+    /// record and the task looks at its timers and sends partly filled batches. Also wakes the receivers of the task's output whose
+    /// wake-ups the task has put off. Returns the time after which the host is to call this again: 50 ms, or half of the job's buffer
+    /// timeout if that is shorter, at least 1 ms; less if a timer is due earlier, but then 5 ms at least. A timer that the running step
+    /// has not seen is therefore late by the step's current record and, if it was set since the last call, by 50 ms at most.
     pub fn end_long_step(&self) -> Duration {
+        let interrupt = self.signal.interruption();
         let steps = self.steps.load(Ordering::Relaxed);
-        if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
+        let lasts = self.steps_seen.swap(steps, Ordering::Relaxed) == steps;
+        let until_timer = interrupt.until_timer();
+        if lasts || until_timer == Some(Duration::ZERO) {
             // The flag is raised without waking the thread: a parked task has nothing to look at.
-            self.signal.interruption().raise();
+            interrupt.raise();
         }
         self.owed.give();
-        self.signal.interruption().look_every()
+        let timer = until_timer.unwrap_or(Duration::MAX).max(TIMERS_APART);
+        interrupt.look_every().min(timer)
     }
 
     /// Remembers a sleeper that is woken at the end of the step.

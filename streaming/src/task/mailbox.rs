@@ -180,15 +180,20 @@ impl Mailbox {
         Some(mail)
     }
 
+    /// Returns the time until the earliest timer is due, zero if one is; `None` if there is no timer. Every thread may call.
+    pub(super) fn until_timer(&self) -> Option<Duration> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let next = lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at);
+        next.map(|at| at.saturating_duration_since(now()))
+    }
+
     /// Parks the task's thread, which must be the caller, until the task is woken or its next timer is due. May return earlier.
     pub fn wait(&self) {
-        let next = match self.waiting.load(Ordering::Acquire) {
-            0 => None,
-            _ => lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at),
-        };
-        match next {
-            Some(at) => {
-                self.signal.wait_at_most(at.saturating_duration_since(now()));
+        match self.until_timer() {
+            Some(until) => {
+                self.signal.wait_at_most(until);
             }
             None => self.signal.wait(),
         }

@@ -104,6 +104,10 @@ impl RunningTask for Running {
         self.mailbox.upgrade()?.take_for(is_for).inspect(take_over)
     }
 
+    fn until_timer(&self) -> Option<Duration> {
+        self.mailbox.upgrade()?.until_timer()
+    }
+
     fn step_again(&self) {
         if let Some(control) = self.control.upgrade() {
             control.signal().raise();

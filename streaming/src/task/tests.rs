@@ -16,6 +16,7 @@ use std::{
 };
 
 mod long_call;
+mod timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -437,6 +438,37 @@ fn a_step_that_lasts_is_asked_to_end_and_a_new_one_is_not() {
     assert!(!interrupt.is_raised(), "it is another one than at the last look");
     rig.control.cancel();
     assert!(interrupt.is_raised());
+    leave.send(Progress::Busy).unwrap();
+    assert_eq!(rig.states().0.last(), Some(&S::Canceled));
+}
+
+#[test]
+fn a_timer_that_is_due_ends_a_step_that_has_just_begun() {
+    let rig = rig();
+    let interrupt = rig.control.signal().interruption().clone();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel();
+    rig.start(script(move |mail| {
+        enter.send(mail.drain(..).count()).unwrap();
+        Ok(left.recv().unwrap())
+    }));
+    entered.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(rig.control.end_long_step(), Duration::from_millis(50));
+    rig.mailbox.wake_at(Duration::from_millis(40), 1);
+    leave.send(Progress::Busy).unwrap();
+    entered.recv_timeout(PATIENCE).unwrap();
+    let next = rig.control.end_long_step();
+    assert!(next <= Duration::from_millis(40), "the host looks again when the timer is due");
+    rig.mailbox.wake_at(Duration::ZERO, 2);
+    leave.send(Progress::Busy).unwrap();
+    // The timer comes before the next step.
+    assert!(entered.recv_timeout(PATIENCE).unwrap() > 0);
+    assert!(!interrupt.is_raised(), "no timer is due");
+    rig.mailbox.wake_at(Duration::ZERO, 3);
+    let next = rig.control.end_long_step();
+    assert!(interrupt.is_raised(), "a timer is due");
+    assert_eq!(next, Duration::from_millis(5), "many timers do not keep the host busy");
+    rig.control.cancel();
     leave.send(Progress::Busy).unwrap();
     assert_eq!(rig.states().0.last(), Some(&S::Canceled));
 }

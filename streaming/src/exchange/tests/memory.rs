@@ -71,6 +71,29 @@ fn check(from: &Exchange, to: &Exchange, forced: bool) {
 }
 
 #[test]
+fn what_producers_hold_unsent_is_in_the_network_budget_until_their_ports_close() {
+    let runtime = runtime();
+    let exchange = local(&runtime, options(1_000));
+    let open = |vertex: u128| {
+        exchange.open_output(&task(vertex, 0), output(vertex as u32, ShipStrategy::Forward, 1))
+    };
+    let (mut one, mut other) = (open(1), open(2));
+    let memory = exchange.memory();
+    one.hold(600);
+    assert_eq!((memory.used(), memory.free()), (600, 400));
+    other.hold(700);
+    assert_eq!((memory.used(), memory.free()), (1_300, 0), "it counts even beyond the limit");
+    one.hold(100);
+    one.hold(100);
+    assert_eq!((memory.used(), memory.free()), (800, 200), "the total counts, not each call");
+    drop(one);
+    assert_eq!(memory.used(), 700);
+    other.hold(0);
+    drop(other);
+    assert_eq!((memory.used(), memory.peak()), (0, 1_300));
+}
+
+#[test]
 fn strings_that_the_consumer_keeps_are_its_own_within_a_process() {
     let runtime = runtime();
     let exchange = local(&runtime, options(64 << 20));

@@ -4,8 +4,8 @@
 use super::{KeySelector, Keyed};
 use crate::{
     batch::Batch,
-    operators::{OperatorContext, OperatorMail, Timer},
-    seam::TaskError,
+    operators::{OperatorContext, OperatorMail, Pace, Timer},
+    seam::{Interrupt, TaskError},
     state::{
         END, Incremental, Kept, KeyAddress, KeyGroups, Slice, SnapshotKind, StateBackend,
         StateError, Table, read_entries, read_next, write_changes_head, write_head, write_snapshot,
@@ -64,6 +64,8 @@ pub(in crate::operators) struct Resident<K, V, T, B> {
     writing: bool,
     /// Records of a batch whose keys are resident; empty between batches.
     ready: Vec<(KeyAddress, T, i64)>,
+    /// Whether keys may be computed ahead.
+    pace: Pace,
     state: PhantomData<fn() -> V>,
 }
 
@@ -79,6 +81,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             arrived: VecDeque::new(),
             writing: false,
             ready: Vec::new(),
+            pace: Pace::default(),
             state: PhantomData,
         }
     }
@@ -157,26 +160,10 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         work: &mut impl Work<T, S, B>,
     ) -> Result<(), TaskError> {
         if B::ALWAYS_RESIDENT {
-            let Self { backend, groups, .. } = self;
-            if backend.reads_ahead() {
-                return batch.try_each_ahead(
-                    backend,
-                    |backend, record| {
-                        let held = selector.hold(record);
-                        let at = groups.address(selector.key(record, &held));
-                        backend.fetch_ahead(at);
-                        (at, held)
-                    },
-                    |backend, (at, held), record, time| {
-                        work.record(backend, at, Keyed::with_held(selector, record, held), time)
-                    },
-                );
-            }
-            return batch.try_each_while(|record, time| {
-                let record = Keyed::new(selector, record);
-                let at = groups.address(record.key());
-                work.record(backend, at, record, time)
-            });
+            let (before, interrupt) = (batch.len(), &context.shared().interrupt);
+            let worked = self.resident_batch(selector, batch, interrupt, work);
+            self.pace.count(before - batch.len(), interrupt);
+            return worked;
         }
         batch.try_each_while(|record, time| {
             let record = Keyed::new(selector, record);
@@ -210,6 +197,39 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         ready.for_each(|(_, record, time)| batch.push(record, time));
         backend.release();
         Ok(())
+    }
+
+    /// Processes records whose keys are all resident, until `work` stops. Where the state is large and keys are known to be quick to
+    /// compute, each key is computed, and its place loaded into the cache, while the records before it are processed.
+    #[inline(always)]
+    fn resident_batch<S: KeySelector<T, Key = K>>(
+        &mut self,
+        selector: &S,
+        batch: &mut Batch<T>,
+        interrupt: &Interrupt,
+        work: &mut impl Work<T, S, B>,
+    ) -> Result<(), TaskError> {
+        let Self { backend, groups, pace, .. } = self;
+        if backend.reads_ahead() && pace.is_quick() {
+            return batch.try_each_ahead(
+                backend,
+                || interrupt.is_raised(),
+                |backend, record| {
+                    let held = selector.hold(record);
+                    let at = groups.address(selector.key(record, &held));
+                    backend.fetch_ahead(at);
+                    (at, held)
+                },
+                |backend, (at, held), record, time| {
+                    work.record(backend, at, Keyed::with_held(selector, record, held), time)
+                },
+            );
+        }
+        batch.try_each_while(|record, time| {
+            let record = Keyed::new(selector, record);
+            let at = groups.address(record.key());
+            work.record(backend, at, record, time)
+        })
     }
 
     /// Returns true and pins the key if it is resident and nothing of it is parked. A key that is neither is fetched, unless its state

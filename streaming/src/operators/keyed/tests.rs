@@ -16,7 +16,10 @@ use crate::{
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 type Record = (u16, u32);
@@ -532,6 +535,53 @@ fn a_function_over_a_backend_that_fetches_is_interrupted_after_the_record_at_wor
     interrupt.clear();
     running.link.resume().unwrap();
     assert_eq!(seen(&running)[5..], [11, 12, 13]);
+}
+
+#[test]
+fn keys_of_large_state_are_computed_ahead_only_where_that_delays_no_mail() {
+    /// A record with this number interrupts the step while its key is computed, as mail does that comes during a slow key.
+    const SLOW: u32 = 7;
+    let interrupt = crate::Interrupt::default();
+    let raised = interrupt.clone();
+    let computed = Arc::new(AtomicUsize::new(0));
+    let (keys, seen) = (Arc::clone(&computed), Arc::clone(&computed));
+    let key = ByValue::new(move |(key, number): &Record| {
+        keys.fetch_add(1, Ordering::Relaxed);
+        if *number == SLOW {
+            raised.raise();
+        }
+        *key
+    });
+    // The number of keys that were computed when the first record was processed.
+    let first = Arc::new(AtomicUsize::new(0));
+    let at_first = Arc::clone(&first);
+    let last = Fold::new(0, move |last: &mut u32, (_, number): Record| {
+        *last = number;
+        let keys = seen.load(Ordering::Relaxed);
+        let _ = at_first.compare_exchange(0, keys, Ordering::Relaxed, Ordering::Relaxed);
+    });
+    let fold = KeyedFold::new(key, last, UpdateMode::AtEnd);
+    let mut running = Running::<(u16, u32)>::with_interrupt(fold, Vec::new(), interrupt.clone());
+    let took = || (computed.swap(0, Ordering::Relaxed), first.swap(0, Ordering::Relaxed));
+    running.batch((0..60_000).map(|key| (key, 1)).collect());
+    assert_eq!(took().0, 60_000);
+    running.batch(vec![(1, 1); 100]);
+    assert_eq!(took(), (100, 17), "the state is large and keys are quick");
+
+    running.batch(vec![(1, SLOW); 100]);
+    assert_eq!(took(), (1, 1), "mail waits for one key and its record");
+    for _ in 1..100 {
+        assert!(running.link.is_interrupted());
+        interrupt.clear();
+        running.link.resume().unwrap();
+        assert_eq!(took(), (1, 1), "no key is computed twice");
+    }
+    assert!(!running.link.is_interrupted());
+    interrupt.clear();
+    for (records, keys) in [(1_024, 1), (100, 17)] {
+        running.batch(vec![(1, 1); records]);
+        assert_eq!(took(), (records, keys), "keys have to show again that they are quick");
+    }
 }
 
 /// Sets a timer for each number, and emits the number when it fires.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     batch::Batch,
-    operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, keyed::failed},
+    operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, Pace, keyed::failed},
     seam::TaskError,
     state::{
         Free, KeyAddress, KeyGroups, MapState, Place, Single, Slice, StateDeclaration, StateError,
@@ -75,6 +75,8 @@ pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     firing: Option<Firing>,
     /// Collected entries of the window that is being fired, still to be emitted.
     rest: Vec<(S::Key, F::Kept)>,
+    /// Whether keys may be computed ahead.
+    pace: Pace,
 }
 
 impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
@@ -99,6 +101,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             restored: Restored::default(),
             firing: None,
             rest: Vec::new(),
+            pace: Pace::default(),
         }
     }
 
@@ -117,11 +120,13 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         out: &Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let Self { panes, folding, groups, .. } = self;
+        let Self { panes, folding, groups, pace, .. } = self;
         let mut pane = panes.open(pane);
-        if pane.reads_ahead() {
+        let interrupt = &context.shared().interrupt;
+        if pane.reads_ahead() && pace.is_quick() {
             return batch.try_each_ahead(
                 &mut pane,
+                || interrupt.is_raised(),
                 |pane, record| {
                     let held = selector.hold(record);
                     let at = groups.address(selector.key(record, &held));
@@ -299,7 +304,10 @@ where
     ) -> Result<(), TaskError> {
         let mut pane = self.slices.pane_at(least);
         if greatest <= pane.last && self.is_ahead(&pane) {
-            return self.add_all(selector, &pane, batch, out, context);
+            let before = batch.len();
+            let added = self.add_all(selector, &pane, batch, out, context);
+            self.pace.count(before - batch.len(), &context.shared().interrupt);
+            return added;
         }
         batch.try_each_while(|record, time| {
             if time < pane.first || time > pane.last {

@@ -651,6 +651,36 @@ fn the_output_can_stop_a_window_between_any_two_keys() {
 }
 
 #[test]
+fn keys_of_a_large_window_are_computed_ahead_only_where_that_delays_no_mail() {
+    let context = OperatorContext::for_tests(0, 1);
+    let interrupt = context.shared().interrupt.clone();
+    let next = Box::new(crate::chain::NoConsumer);
+    let mut out = Collector::new(next, SideOutputs::default(), interrupt.clone());
+    let (raised, keys) = (interrupt.clone(), Arc::new(AtomicU32::new(0)));
+    let computed = Arc::clone(&keys);
+    // Mail comes while the key of a negative number is computed.
+    let selector = crate::operators::ByValue::new(move |number: &i64| {
+        computed.fetch_add(1, Ordering::Relaxed);
+        if *number < 0 {
+            raised.raise();
+        }
+        number.unsigned_abs()
+    });
+    let mut core = WindowCore::new(crate::operators::Count, Slices::new(10, 10, 0), 0);
+    core.open(&context).unwrap();
+    let mut add = |batch: &mut Batch<i64>| {
+        core.add(&selector, batch, (5, 5), &mut out, &context).unwrap();
+        keys.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(add(&mut (0..40_000).collect::<Vec<i64>>().into()), 40_000);
+    let mut batch = Batch::from(vec![-1; 100]);
+    for left in (0..100).rev() {
+        assert_eq!((add(&mut batch), batch.len()), (1, left), "one key and its record");
+        interrupt.clear();
+    }
+}
+
+#[test]
 fn the_last_moment_there_is_has_a_window() {
     let windows = windows(Slices::new(3, 1, 0), 0);
     let mut windows = Subtask::new(windows, (0, 1), &[], false);
