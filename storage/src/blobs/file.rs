@@ -317,7 +317,8 @@ impl BlobStore for FileBlobs {
                 let (path, file) = create_temporary(root)?;
                 Ok::<_, StoreError>((Temporary { path, root: root.to_owned() }, file))
             })?;
-            Ok(Box::new(Incoming { store, open: Some(open), hasher: ContentHasher::default() }) as Box<_>)
+            Ok(Box::new(Incoming { store, open: Some(open), hasher: ContentHasher::default() })
+                as Box<_>)
         })
     }
 
