@@ -75,9 +75,7 @@ fn order(folders: &[PathBuf], turn: usize, has_room: impl Fn(&Path) -> bool) -> 
 /// does not tell.
 fn free_bytes(folder: &Path) -> u64 {
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
-    statvfs(there).map_or(0, |disk| {
-        u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()))
-    })
+    statvfs(there).map_or(0, |disk| disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
 #[cfg(test)]
