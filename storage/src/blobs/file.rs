@@ -90,8 +90,7 @@ impl FileBlobs {
     }
 
     /// Opens the store in several directories, each as [`FileBlobs::open`] does: new blobs go to them in turn. One on a disk that is
-    /// read-only, or has less than 256 MiB free, gets none while there is another; its blobs are found all the same. Content that
-    /// several jobs use is on one of the disks.
+    /// read-only, or has less than 256 MiB free, gets none while there is another. Equal content is on one disk.
     ///
     /// # Errors
     /// Returns the system's error if one of the directories can't be created or written to.
@@ -394,9 +393,9 @@ impl Incoming {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
         let folder = Arc::clone(&self.store.folder);
-        let failed = |e| StoreError::from_io(&temporary.root, &e);
-        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
+        let synced =
+            file.set_permissions(Permissions::from_mode(MODE)).and_then(|()| file.sync_all());
+        synced.map_err(|e| StoreError::from_io(&temporary.root, &e))?;
         // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size };
