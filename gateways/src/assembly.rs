@@ -15,11 +15,11 @@ use crate::{
     spool::{self, Storage, ToFile, Writer},
 };
 use model::LeaderSession;
+use platform::Disks;
 use std::{
     collections::BTreeMap,
     fs::File,
     io,
-    path::Path,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -253,37 +253,45 @@ impl Filed {
     /// Starts writing on the lane of the connections. `room` is kept until the body has reached its receiver.
     fn start(self, service: &Arc<Inner>, room: OwnedSemaphorePermit) -> ToFile {
         let (parts, writer) = spool::to_file();
-        let folder = Arc::clone(service.space.folder());
+        let folders = Arc::clone(service.space.folders());
         let name = format!("flott-body-{:032x}", service.platform.random_u128());
         service.platform.lane(service.options.io_lane).spawn_local(async move {
-            self.run(writer, folder, name).await;
+            self.run(writer, folders, name).await;
             drop(room);
         });
         parts
     }
 
-    /// Writes the parts into the file called `name` in `folder`, then hands the body on. A disk that fails is an answer.
-    async fn run(self, writer: Writer, folder: Arc<Path>, name: String) {
-        let written = || self.connection.notify();
-        let done = match writer.write((Arc::clone(&folder), name), self.total, written).await {
-            Ok(Some(file)) => self.hand_on(file).await,
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
+    /// Writes the parts into a file called `name` in one of `folders`, then hands the body on. Disks that fail are an answer.
+    async fn run(self, writer: Writer, folders: Arc<Disks>, name: String) {
+        let done = match spool::file_in(Arc::clone(&folders), name, self.total).await {
+            Ok((folder, file)) => self
+                .filled(writer, file)
+                .await
+                .map_err(|error| (folder.display().to_string(), error)),
+            Err(error) => {
+                drop(writer);
+                Err((folders.to_string(), error))
+            }
         };
         // A connection that waits for the disk reads on now.
         self.connection.notify();
-        if let Err(error) = done {
+        if let Err((folder, error)) = done {
             let what = match &self.ask {
                 Some(ask) => format!("request to {}", ask.endpoint),
                 None => format!("{REPLY}a call"),
             };
-            let error = FabricError::NoRoom {
-                what,
-                bytes: self.total,
-                folder: folder.display().to_string(),
-                why: error.to_string(),
-            };
+            let error =
+                FabricError::NoRoom { what, bytes: self.total, folder, why: error.to_string() };
             fail(&self.connection, self.id, self.ask.is_some(), error);
+        }
+    }
+
+    /// Writes the parts into `file`, and hands the body on if all of it has come.
+    async fn filled(&self, writer: Writer, file: File) -> io::Result<()> {
+        match writer.write(file, self.total, || self.connection.notify()).await? {
+            Some(file) => self.hand_on(file).await,
+            None => Ok(()),
         }
     }
 

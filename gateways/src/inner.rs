@@ -62,7 +62,7 @@ impl Inner {
     pub(crate) fn new(platform: Platform, options: RpcOptions, node: NodeAddress) -> Self {
         Self {
             incarnation: platform.random_u128(),
-            space: Space::new(options.body_memory, &options.body_folder),
+            space: Space::new(options.body_memory, options.body_folders.clone()),
             platform,
             options,
             node,

@@ -37,14 +37,15 @@ pub struct RpcOptions {
     /// 131,072 by default.
     pub in_flight_max: u64,
     /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default. A body that does
-    /// not fit is written to a file in `body_folder` meanwhile, so bodies may be of any size; while 64 are in files, further ones are
+    /// not fit is written to a file in one of `body_folders` meanwhile, so bodies may be of any size; while 64 are in files, further ones are
     /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait, and fail as overloaded
     /// at their deadlines; a long answer beyond four times that closes the connection), and wait for their endpoints (further
     /// calls are refused as overloaded).
     pub body_memory: usize,
-    /// Folder for bodies that do not fit into `body_memory`; made when one comes. Its files lose their names as soon as they are made, so
-    /// a crash leaves none. If it cannot be written, the call fails with `FabricError::NoRoom`. The system's temporary folder by default.
-    pub body_folder: PathBuf,
+    /// Folders for bodies that do not fit into `body_memory`, which take turns; made when a body comes. Their files lose their names as
+    /// soon as they are made, so a crash leaves none. A folder that cannot be written, or whose disk has no room for all of the body, is
+    /// passed over; if none is left, the call fails with `FabricError::NoRoom`. Empty, as by default: the system's temporary folder.
+    pub body_folders: Vec<PathBuf>,
     /// Longest frame that is taken from a peer, in bytes; a longer one ends the connection. Bounds no message: bodies over 256 KiB go in
     /// frames of that size. 8 MiB by default.
     pub frame_max: usize,
@@ -129,7 +130,7 @@ impl RpcOptions {
             mailbox_max: 16_384,
             in_flight_max: 131_072,
             body_memory: 256 << 20,
-            body_folder: std::env::temp_dir(),
+            body_folders: Vec::new(),
             frame_max: 8 << 20,
             outbound_max: 16 << 20,
             pending_max: 65_536,

@@ -3,7 +3,7 @@
 //!
 //! Must never block the thread that reads: files are written and read on the runtime's blocking threads.
 
-use platform::blocking;
+use platform::{Disks, blocking};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Seek, Write},
@@ -27,7 +27,7 @@ pub(crate) struct Space {
     /// One permit per byte.
     memory: Arc<Semaphore>,
     files: Arc<Semaphore>,
-    folder: Arc<Path>,
+    folders: Arc<Disks>,
 }
 
 /// The place of one body, in memory or in a file; its room is free again when this value is dropped.
@@ -39,12 +39,12 @@ pub(crate) enum Storage {
 }
 
 impl Space {
-    /// Makes room for `memory` bytes in memory; files are made in `folder`.
-    pub(crate) fn new(memory: usize, folder: &Path) -> Self {
+    /// Makes room for `memory` bytes in memory; files are made in `folders` in turn, or in the system's temporary folder if there are none.
+    pub(crate) fn new(memory: usize, folders: Vec<PathBuf>) -> Self {
         Self {
             memory: Arc::new(Semaphore::new(memory.min(Semaphore::MAX_PERMITS))),
             files: Arc::new(Semaphore::new(FILES_MAX)),
-            folder: folder.into(),
+            folders: Arc::new(Disks::new(folders)),
         }
     }
 
@@ -58,9 +58,9 @@ impl Space {
         }
     }
 
-    /// Returns the folder of the files.
-    pub(crate) fn folder(&self) -> &Arc<Path> {
-        &self.folder
+    /// Returns the folders of the files.
+    pub(crate) fn folders(&self) -> &Arc<Disks> {
+        &self.folders
     }
 }
 
@@ -97,15 +97,14 @@ pub(crate) fn to_file() -> (ToFile, Writer) {
 }
 
 impl Writer {
-    /// Writes the parts into a new file called `name` in `folder`, which has no name any more when this function returns, and
-    /// calls `written` after each part. Returns the file, read from its beginning; `None` if the parts ended before `total` bytes.
+    /// Writes the parts into `file`, which is empty, and calls `written` after each part. Returns the file, read from its
+    /// beginning; `None` if the parts ended before `total` bytes.
     pub(crate) async fn write(
         mut self,
-        (folder, name): (Arc<Path>, String),
+        mut file: File,
         total: u64,
         written: impl Fn(),
     ) -> io::Result<Option<File>> {
-        let mut file = blocking(move || nameless(&folder, &name)).await??;
         let mut bytes = 0;
         while let Some(part) = self.parts.recv().await {
             let length = part.len();
@@ -120,6 +119,17 @@ impl Writer {
         file.rewind()?;
         Ok(Some(file))
     }
+}
+
+/// Makes a file for `total` bytes, as [`nameless`] does, in one of `folders`. Returns it with its folder.
+pub(crate) async fn file_in(
+    folders: Arc<Disks>,
+    name: String,
+    total: u64,
+) -> io::Result<(PathBuf, File)> {
+    let made =
+        move || folders.place(total, |folder| Ok((folder.to_owned(), nameless(folder, &name)?)));
+    blocking(made).await?
 }
 
 /// Makes a file that only this process can reach, and that the system deletes with its last descriptor, however the process
@@ -144,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_into_memory_goes_into_one_of_a_few_files() {
-        let space = Space::new(100, Path::new("/"));
+        let space = Space::new(100, vec!["/".into()]);
         let first = space.reserve(60);
         assert!(is_memory(first.as_ref()));
         let second = space.reserve(60);
@@ -162,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn parts_come_back_in_order_from_a_file_without_a_name() {
         let folder = std::env::temp_dir().join(format!("flott-spool-{}", std::process::id()));
-        let place = (folder.as_path().into(), "one".to_owned());
+        let folders = Arc::new(Disks::new(vec!["/dev/null/tmp".into(), folder.clone()]));
         let (to_file, writer) = to_file();
         let part = vec![7; WAITING_BYTES];
         to_file.push(&part);
@@ -173,7 +183,9 @@ mod tests {
         let (caught_up, state) = (AtomicUsize::new(0), Arc::clone(&to_file.waiting));
         let written = || _ = caught_up.fetch_add(1, Ordering::Relaxed);
         drop(to_file);
-        let mut file = writer.write(place, total, written).await.unwrap().unwrap();
+        let (place, empty) = file_in(folders, "one".to_owned(), total).await.unwrap();
+        assert_eq!(place, folder, "a disk that fails is passed over");
+        let mut file = writer.write(empty, total, written).await.unwrap().unwrap();
         assert_eq!((caught_up.into_inner(), state.load(Ordering::Relaxed)), (2, 0));
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
@@ -187,11 +199,14 @@ mod tests {
         let (parts, writer) = to_file();
         parts.push(b"half");
         drop(parts);
-        let place = (std::env::temp_dir().as_path().into(), format!("half-{}", std::process::id()));
-        assert!(writer.write(place, 8, || {}).await.unwrap().is_none());
+        let here = Arc::new(Disks::new(Vec::new()));
+        let name = format!("half-{}", std::process::id());
+        let (_, file) = file_in(here, name, 8).await.unwrap();
+        assert!(writer.write(file, 8, || {}).await.unwrap().is_none());
         let (parts, writer) = to_file();
-        let place = (Path::new("/dev/null/folder").into(), "x".to_owned());
-        assert!(writer.write(place, 8, || {}).await.is_err());
+        let nowhere = Arc::new(Disks::new(vec!["/dev/null/folder".into()]));
+        assert!(file_in(nowhere, "x".to_owned(), 8).await.is_err());
+        drop(writer);
         parts.push(&vec![0; WAITING_BYTES + 1]);
         assert!(!parts.is_full(), "a body that has failed stops nobody");
     }

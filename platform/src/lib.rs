@@ -4,6 +4,7 @@
 pub mod auth;
 pub mod blocking;
 pub mod content;
+mod disks;
 mod entropy;
 pub mod handshake;
 pub mod inproc;
@@ -18,6 +19,7 @@ pub mod turmoil_net;
 pub mod watch;
 
 pub use blocking::{NotDone, blocking};
+pub use disks::Disks;
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
 pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
 pub use model::{ParsePortsError, PortSpec};

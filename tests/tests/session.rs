@@ -74,6 +74,23 @@ fn logs_of_every_process_are_listed_and_shown() {
     assert!(String::from_utf8_lossy(&none.stderr).contains("no such log files"));
 }
 
+/// A program host normalises the options that a program sets, so that one under an older name takes the place of the cluster's own.
+#[test]
+fn an_option_of_the_program_under_another_name_wins_over_the_clusters_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [of_cluster, of_program] =
+        ["cluster", "program"].map(|name| format!("file://{}/{name}", folder.path().display()));
+    let cluster = Cluster::start(&[("execution.checkpointing.dir", &of_cluster)], 1);
+    let directory = |args: &[&str]| {
+        let job = cluster.submit(&bin("large_graph"), &request(args, 1));
+        cluster.await_state(&job, "FINISHED", SOON);
+        cluster.block_on(cluster.client().checkpoint_config(&job)).unwrap().checkpoint_storage
+    };
+    assert_eq!(directory(&["1"]), of_cluster);
+    let set = format!("state.checkpoints.dir={of_program}");
+    assert_eq!(directory(&["1", &set]), of_program);
+}
+
 #[test]
 fn curl_alone_is_enough() {
     let cluster = Cluster::start(&[], 1);

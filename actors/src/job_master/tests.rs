@@ -356,15 +356,56 @@ async fn lines_of_a_failure_that_repeats() {
     assert_eq!(restarts.count(), 4, "the others are for those who look closer");
 }
 
-/// Another test's thread, which has no subscriber, may switch a line off for all threads of its process, so that the lines are looked at in
-/// a process where no other test runs.
-#[test]
-fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
+#[tokio::test(flavor = "local", start_paused = true)]
+#[ignore = "a_storm_of_restarts_is_slowed_and_fills_no_log runs it in a process of its own"]
+async fn lines_of_a_storm_of_restarts() {
+    let logged = Logged::default();
+    let _watched = tracing::subscriber::set_default(logged.clone());
+    let begun = tokio::time::Instant::now();
+    let no_delay = [
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000000"),
+        ("restart-strategy.fixed-delay.delay", "0 ms"),
+    ];
+    let f = Fixture::start(graph(1, 1, false), &no_delay).await;
+    let task_manager = f.deployed("tm1").await;
+    let mut restarts = 0;
+    while begun.elapsed() < Duration::from_secs(10) {
+        let attempts = task_manager.attempts().split_off(2 * restarts);
+        task_manager.report(&attempts, ExecutionState::Running).await;
+        task_manager.report(&attempts[..1], ExecutionState::Failed).await;
+        task_manager.report(&attempts[1..], ExecutionState::Canceled).await;
+        restarts += 1;
+        until("deployed again", || task_manager.attempts().len() == 2 + 2 * restarts).await;
+    }
+    // The first at once, each further one after 200 ms and the steps of the test; without the delay they would be thousands.
+    assert!((30..=51).contains(&restarts), "{restarts} restarts");
+    let lines = logged.0.lock().unwrap().clone();
+    let shown: Vec<_> = lines.iter().filter(|(level, _)| *level <= tracing::Level::INFO).collect();
+    let bytes: usize = shown.iter().map(|(_, text)| text.len()).sum();
+    assert!(shown.len() <= 20 && bytes < 4 << 10, "{bytes} bytes: {shown:#?}");
+    let failures = shown.iter().filter(|(_, text)| text.contains("status=RESTARTING"));
+    assert_eq!(failures.count(), 1);
+}
+
+/// Runs an ignored test of this file by itself. Another test's thread, which has no subscriber, may switch a line off for all threads of its
+/// process, so that lines are looked at in a process where no other test runs.
+fn run_alone(test: &str) {
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-    alone.args(["--ignored", "--exact", "job_master::tests::lines_of_a_failure_that_repeats"]);
+    alone.args(["--ignored", "--exact", &format!("job_master::tests::{test}")]);
     let ran = alone.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_failure_that_repeats_is_one_warning_and_at_the_end_its_count() {
+    run_alone("lines_of_a_failure_that_repeats");
+}
+
+#[test]
+fn a_storm_of_restarts_is_slowed_and_fills_no_log() {
+    run_alone("lines_of_a_storm_of_restarts");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -295,6 +295,14 @@ fn class_path(installed: &Installed) -> String {
     format!("{}/lib/*:{}", installed.distribution.display(), installed.peer.display())
 }
 
+/// Returns a command that starts a program which the system kills when the thread that starts it ends. A benchmark that a signal ends
+/// drops nothing, and its Flink would run on.
+fn ends_with_us(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]);
+    command
+}
+
 fn spawn(
     installed: &Installed,
     folder: &Path,
@@ -303,7 +311,7 @@ fn spawn(
     jvm: &[String],
     options: &[String],
 ) -> Result<Child> {
-    let mut java = Command::new("java");
+    let mut java = ends_with_us("java");
     java.args(jvm).args(opened().split(' '));
     java.arg(format!("-Dlog.file={}", folder.join(format!("{name}.log")).display()));
     java.arg(format!("-Dlog4j.configurationFile={}/log4j.properties", folder.display()));
@@ -311,7 +319,8 @@ fn spawn(
     java.args([class, "--configDir"]).arg(folder).args(options);
     let out = File::create(folder.join(format!("{name}.out")))?;
     java.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out);
-    java.spawn().context("java can't be started; Flink needs a JDK on the PATH")
+    java.spawn()
+        .context("Flink can't be started; it needs setpriv (util-linux) and a JDK on the PATH")
 }
 
 /// Returns the end of each file that the processes wrote.

@@ -28,9 +28,10 @@ options! {
     FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
     /// Maximum time of an orderly shutdown; then the process ends anyway.
     SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;
-    /// Directories for blobs, programs, spilled data and working directories of program hosts. Only the working directories are
-    /// spread over all of them, in turn; everything else, the blob store of a JobManager and the blob cache of a TaskManager
-    /// included, is in the first directory. Where a container has local directories of its own, those are the default.
+    /// Directories for blobs, programs, spilled data and working directories of program hosts, on as many disks. Working
+    /// directories, the blobs of a JobManager, those in the cache of a TaskManager, and the bodies of calls that do not fit into
+    /// memory go to them in turn; blobs and bodies pass over a disk that is full or read-only. Uploads and the details of ended
+    /// jobs are in the first directory. Where a container has local directories of its own, those are the default.
     TMP_DIRS: List = "io.tmp.dirs" => List(vec!["/tmp".to_owned()]),
         other ["taskmanager.tmp.dirs", "web.tmpdir"];
 }

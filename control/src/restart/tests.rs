@@ -36,6 +36,38 @@ fn restarts_in_a_row_wait_a_moment_and_the_first_does_not() {
     assert_eq!(run(RestartPolicy::chosen(spec), &[0, 0]), [after(S(1)), after(S(1))]);
 }
 
+/// Runs a job that fails 2 ms after each of its starts for `seconds` of simulated time under a strategy without a delay of its own. Returns
+/// its restarts, and the failures that are logged as warnings.
+fn storm(seconds: u64) -> (u32, Vec<u64>) {
+    let spec = RestartSpec::FixedDelay { attempts: u32::MAX, delay: S(0) };
+    let mut strategy = RestartStrategy::new(RestartPolicy::chosen(spec));
+    let mut repeats = Repeats::default();
+    let (mut now, mut restarts, mut logged) = (S(0), 0, Vec::new());
+    loop {
+        now += Duration::from_millis(2);
+        let cause = FailureCause::recoverable("UserError", format!("record {restarts} is wrong"));
+        let Verdict::RestartAfter(delay) = strategy.failed(now, &cause, true, 0) else {
+            panic!("the strategy gave up after {restarts} restarts");
+        };
+        logged.extend(repeats.count(&format!("RESTARTING {cause}"), now));
+        now += delay;
+        if now >= S(seconds) {
+            return (restarts, logged);
+        }
+        restarts += 1;
+    }
+}
+
+#[test]
+fn a_storm_of_restarts_is_slowed_and_logged_once_a_minute() {
+    // 5,000 restarts without the minimum delay: the first at once, each further one after 202 ms.
+    assert_eq!(storm(10), (50, vec![0]));
+    // In ten minutes a line a minute, each with the number of failures since the one before.
+    let (restarts, logged) = storm(600);
+    assert_eq!((restarts, logged.len()), (2_971, 10));
+    assert_eq!((logged[0], logged[1]), (0, 298));
+}
+
 #[test]
 fn failure_rate_gives_up_when_failures_come_too_fast() {
     let spec = RestartSpec::FailureRate { max: 2, interval: S(10), delay: S(1) };

@@ -14,8 +14,8 @@ use rest::messages::LogInfo;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 
-/// The name of the JobManager where a cluster has no other one for it.
-const JOB_MANAGER: &str = "jobmanager";
+/// The name under which a cluster's endpoint lists the logs of the JobManager.
+pub(crate) const JOB_MANAGER: &str = "jobmanager";
 
 pub(super) async fn logs(context: &Context, args: Logs) -> Outcome {
     let mut options = context.options.clone();

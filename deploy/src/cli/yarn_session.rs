@@ -10,6 +10,7 @@ use crate::targets::{ClusterDescriptor, ClusterSpecification};
 use crate::yarn::{ClusterKind, SessionState, YarnDescriptor, node_value};
 use conf::{execution, taskmanager, taskmanager_memory, yarn_client};
 use futures::FutureExt;
+use futures::stream::{self, Stream, StreamExt};
 use serde_json::json;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -110,20 +111,33 @@ enum Event {
     Look,
 }
 
+/// Returns the signals on which this client ends. A terminal that is closed (SIGHUP) is one of them if the session ends with the client:
+/// without it the signal would end the client alone. Otherwise SIGHUP keeps its effect, and the session continues.
+fn signals(bound: bool) -> Result<impl Stream<Item = ()> + Unpin, Failure> {
+    let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+    if bound {
+        kinds.push(SignalKind::hangup());
+    }
+    let each = kinds.into_iter().map(|kind| {
+        let signal = signal(kind).map_err(Failure::start)?;
+        Ok(stream::unfold(signal, async |mut signal| Some((signal.recv().await?, signal)))
+            .boxed_local())
+    });
+    Ok(stream::select_all(each.collect::<Result<Vec<_>, Failure>>()?))
+}
+
 /// Waits until the session ends, `stop` is typed, or a signal comes. A `bound` session ends with this client.
 async fn attend(context: &Context, descriptor: &YarnDescriptor<'_>, bound: bool) -> Outcome {
     context.print.note(
         "the session runs; type 'stop' to end it, Ctrl-C to leave it running (flott yarn-session --stop ends it later)",
     );
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::start)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(Failure::start)?;
+    let mut signals = signals(bound)?;
     let read = standard_input();
     let mut line = read();
     loop {
         let event = tokio::select! {
             biased;
-            _ = interrupts.recv() => Event::Signal,
-            _ = terminations.recv() => Event::Signal,
+            _ = signals.next() => Event::Signal,
             typed = &mut line => Event::Line(typed.ok().flatten()),
             () = tokio::time::sleep(LOOK_EVERY) => Event::Look,
         };
@@ -154,5 +168,18 @@ async fn attend(context: &Context, descriptor: &YarnDescriptor<'_>, bound: bool)
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a handler the signal would end this process, and the test with it.
+    #[tokio::test]
+    async fn a_closed_terminal_is_noticed_by_the_client_of_a_session_that_ends_with_it() {
+        let mut signals = signals(true).unwrap();
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGHUP).unwrap();
+        assert_eq!(signals.next().await, Some(()));
     }
 }

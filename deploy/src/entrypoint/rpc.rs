@@ -89,9 +89,8 @@ fn settings(
     settings.reconnect_max = options.get(&rpc::RECONNECT_BACKOFF_MAX);
     settings.frame_max = bytes(options.get(&rpc::FRAME_MAX));
     settings.body_memory = bytes(options.get(&rpc::PAYLOAD_MEMORY));
-    if let Some(folder) = options.get(&conf::cluster::TMP_DIRS).0.into_iter().next() {
-        settings.body_folder = folder.into();
-    }
+    let folders = options.get(&conf::cluster::TMP_DIRS).0;
+    settings.body_folders = folders.into_iter().map(PathBuf::from).collect();
     settings.mailbox_max = u64::from(options.get(&rpc::MAILBOX_SIZE).get());
     settings.connections_max =
         usize::try_from(options.get(&rpc::CONNECTIONS_MAX)).unwrap_or(usize::MAX);

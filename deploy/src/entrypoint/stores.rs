@@ -46,9 +46,9 @@ impl Stores {
         work: &WorkFolder,
     ) -> Result<Self, StartError> {
         let blob_folder = blob_folder(platform, options)?;
-        let folder = blob_folder.as_ref().unwrap_or(work).path().join("blobs");
-        let what = format!("blob store {}", folder.display());
-        let files: Arc<dyn BlobStore> = Arc::new(opened(what, || FileBlobs::open(folder)).await?);
+        let folders = blob_folder.as_ref().unwrap_or(work).subs("blobs")?;
+        let files = opened("blob store", || FileBlobs::open_on(folders)).await?;
+        let files: Arc<dyn BlobStore> = Arc::new(files);
         match options.get(&ha::TYPE) {
             HaType::None => {
                 let archive = work.path().join("archive");

@@ -108,8 +108,8 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         host.clone(),
     );
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
-    let cache = work.path().join("blobs");
-    let blobs = opened("blob cache", || FileBlobs::open(cache)).await?;
+    let cache = work.subs("blobs")?;
+    let blobs = opened("blob cache", || FileBlobs::open_on(cache)).await?;
     let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
     let launcher = Launcher::new(LauncherParts {
         rpc: rpc_service.clone(),

@@ -244,7 +244,7 @@ impl<'a> YarnDescriptor<'a> {
         match logs.show(output).await? {
             Shown::All => Ok(()),
             // Nodes that want Kerberos for their pages; the application's own endpoint has the token.
-            Shown::NodesRefuse => {
+            Shown::OnlyByEndpoint => {
                 let client = self.find().await?;
                 logs::of_endpoint(context, &client, output).await
             }

@@ -6,7 +6,7 @@ use super::deployment::has_ended;
 use super::error::{YarnFailure, hdfs_words};
 use super::hdfs;
 use crate::cli::Failure;
-use crate::cli::logs::{LogFile, LogOutput};
+use crate::cli::logs::{JOB_MANAGER, LogFile, LogOutput};
 use bytes::Bytes;
 use hadoop::hdfs::FileSystem;
 use hadoop::logs::{
@@ -48,8 +48,8 @@ pub(super) struct ApplicationLogs<'a> {
 pub(super) enum Shown {
     /// All logs were shown, or the failure to read them was reported.
     All,
-    /// No node hands out logs to this user.
-    NodesRefuse,
+    /// No node hands out logs to this user, or the process is named as only the application's own endpoint names it.
+    OnlyByEndpoint,
 }
 
 impl ApplicationLogs<'_> {
@@ -59,8 +59,11 @@ impl ApplicationLogs<'_> {
     /// HDFS does not answer; nothing was collected; standard output is gone. A file that is damaged and a node that
     /// does not answer are told to `output`.
     pub(super) async fn show(&mut self, output: &mut LogOutput) -> Result<Shown, Failure> {
-        let selection = self.selection(output)?;
         let ended = self.report.as_ref().is_none_or(has_ended);
+        if !ended && output.process() == Some(JOB_MANAGER) {
+            return Ok(Shown::OnlyByEndpoint);
+        }
+        let selection = self.selection(output)?;
         if ended {
             self.wait(output).await?;
         }
@@ -82,7 +85,7 @@ impl ApplicationLogs<'_> {
             }
         }
         if output.is_empty() && refused.iter().any(|(_, is_refusal)| *is_refusal) {
-            return Ok(Shown::NodesRefuse);
+            return Ok(Shown::OnlyByEndpoint);
         }
         refused.iter().for_each(|(why, _)| output.failed(why));
         Ok(Shown::All)

@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 
 /// Options of a process that keeps 1 MiB of long bodies in memory.
 fn small(host: &str) -> RpcOptions {
-    RpcOptions { body_memory: MIB, body_folder: folder(host), ..options(host) }
+    RpcOptions { body_memory: MIB, body_folders: vec![folder(host)], ..options(host) }
 }
 
 fn folder(host: &str) -> PathBuf {
@@ -63,7 +63,8 @@ fn open_files(host: &str) -> usize {
 #[test]
 fn a_disk_that_does_not_take_a_body_is_named_and_costs_only_that_call() {
     simulated(|world| async move {
-        let nowhere = |host| RpcOptions { body_folder: "/dev/null/tmp".into(), ..small(host) };
+        let nowhere =
+            |host| RpcOptions { body_folders: vec!["/dev/null/tmp".into()], ..small(host) };
         let server = world.service_with("a", nowhere("a")).await;
         let client = world.service_with("b", options("b")).await;
         let pair = Pair::of(server, client);
@@ -147,7 +148,10 @@ impl Peer {
 fn parts_that_are_not_what_was_announced_close_the_connection_and_nothing_else() {
     simulated(|world| async move {
         let server = world
-            .service_with("a", RpcOptions { body_folder: folder("a-malformed"), ..small("a") })
+            .service_with(
+                "a",
+                RpcOptions { body_folders: vec![folder("a-malformed")], ..small("a") },
+            )
             .await;
         let _served = serve(&server);
         let other = world.service("b").await;
@@ -177,7 +181,7 @@ fn parts_that_are_not_what_was_announced_close_the_connection_and_nothing_else()
 fn bodies_whose_peers_stop_half_way_give_their_room_back() {
     simulated(|world| async move {
         let server = world
-            .service_with("a", RpcOptions { body_folder: folder("a-half"), ..small("a") })
+            .service_with("a", RpcOptions { body_folders: vec![folder("a-half")], ..small("a") })
             .await;
         let _served = serve(&server);
         let asked = world.service("b").await;

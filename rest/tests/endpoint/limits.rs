@@ -1,6 +1,7 @@
 //! Clients that send too much, too slowly or nothing at all.
 
 use super::{World, world};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rest::{BodyLimits, RestSettings};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -239,6 +240,58 @@ async fn slow_bodies_leave_places_and_memory_for_others() {
     let _open = flood(&world, &slow, 8).await;
     let whole = head("/jars/x/run", "Content-Length: 2") + "{}";
     assert_eq!(world.send(whole.as_bytes()).await.status, 404);
+    world.handle.stop().await;
+}
+
+/// Returns a number of connections of one client, of each of which these bytes have come. A request of somebody else is answered after
+/// every 64 of them.
+async fn hold(world: &World, bytes: &[u8], number: usize) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    while held.len() < number {
+        held.push(world.connect(bytes).await);
+        if held.len() % 64 == 0 {
+            assert_eq!(world.send(OTHER).await.status, 200, "beside {}", held.len());
+        }
+    }
+    held
+}
+
+#[tokio::test(flavor = "local")]
+async fn at_the_numbers_of_an_attack_a_short_request_of_another_client_is_answered() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let world = world(|settings| {
+        settings.connections_max = 1024;
+        settings.bodies.within = Duration::from_secs(60);
+    })
+    .await;
+    let poll = format!("/jobs/{}/execution-result?wait=60000", super::ENDLESS);
+    let poll = format!("GET {poll} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut slow = head("/jars/x/run", &format!("Content-Length: {}", 1 << 20)).into_bytes();
+    slow.extend(vec![b' '; (1 << 20) - 1]);
+    // All of them at once, more than twice as many as there may be connections.
+    let mut held = hold(&world, poll.as_bytes(), 1_024).await;
+    let uploads = world.folder.path().join("up");
+    held.extend(hold(&world, upload_head().as_bytes(), 64).await);
+    // The last upload is under way: the endpoint has read what came before it.
+    let all_begun = async {
+        while std::fs::read_dir(&uploads).unwrap().count() < 64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(SOON, all_begun).await.is_ok(), "64 uploads are not begun");
+    held.extend(hold(&world, &slow, 32).await);
+    held.extend(hold(&world, b"", 1_100).await);
+    assert_eq!(held.len(), 2_220);
+    for path in ["/v1/jobs/overview", "/v1/config", "/v1/jars"] {
+        let short = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(world.send(short.as_bytes()).await.status, 200, "{path}");
+    }
+    let whole = head("/jars/x/run", "Content-Length: 2") + "{}";
+    assert_eq!(world.send(whole.as_bytes()).await.status, 404, "a short body has room");
+    let uploads = std::fs::read_dir(&uploads).unwrap().count();
+    assert_eq!(uploads, 64, "uploads wait for more, whatever others do");
+    drop(held);
     world.handle.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! Blobs as files `<root>/<job id or "shared">/<permanent or transient>-<hash>`. A file holds the blob's content and
-//! nothing else.
+//! nothing else. There may be several roots, one for each disk: a blob is in one of them.
 //!
-//! All state is in the directory. The same content under several jobs is one inode with several hard links: the link
+//! All state is in the directories. The same content under several jobs is one inode with several hard links: the link
 //! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on
 //! tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs holds up these
 //! calls but no lane. This module must never give a file its final name before its content is synced.
@@ -17,7 +17,10 @@ use crate::objects::{
 };
 use bytes::Bytes;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
-use platform::content::{ContentHasher, hash_file_now};
+use platform::{
+    Disks,
+    content::{ContentHasher, hash_file_now},
+};
 use std::{
     collections::BTreeSet,
     fs::{self, File, Permissions},
@@ -31,8 +34,11 @@ use tokio::runtime::Handle;
 const SHARED: &str = "shared";
 /// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
+/// Bytes free on a disk below which it gets no blob while another disk has more: programs have some ten MiB, and the size of
+/// a blob is known only at its end.
+const ROOM_BYTES: u64 = 256 << 20;
 
-/// A blob store in a local directory, one file for each blob; equal content under several jobs is one file with several hard links. Each
+/// A blob store in local directories, one file for each blob; equal content under several jobs is one file with several hard links. Each
 /// content that this process has not written itself is read and checked once per process before it is given out, and again after a change
 /// of its file or the removal of a blob with the same content. Clones are handles to the same store. At most eight calls use the disk at a
 /// time; further ones wait without a limit.
@@ -42,10 +48,10 @@ pub struct FileBlobs {
     calls: DiskCalls,
 }
 
-/// The store's directory and what this process knows about its files. All methods block the calling thread.
+/// The store's directories and what this process knows about their files. All methods block the calling thread.
 #[derive(Debug)]
 struct Folder {
-    root: PathBuf,
+    roots: Disks,
     /// Contents that this process has written or read to the end and found right, and the files as they
     /// were then.
     verified: Mutex<BTreeSet<(ContentHash, Stamp)>>,
@@ -80,23 +86,19 @@ impl FileBlobs {
     /// # Errors
     /// Returns the system's error if the directory can't be created or written to. That old files cannot be removed is no error.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let root: PathBuf = root.into();
-        create_dirs(&root)?;
-        let (probe, file) = create_temporary(&root)?;
-        let now = file.metadata().and_then(|m| m.modified());
-        fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
-        if let Ok(now) = now {
-            for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
-                let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
-                let age = entry.metadata().and_then(|m| m.modified());
-                let age = age.ok().and_then(|at| now.duration_since(at).ok());
-                if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
-        }
-        let calls = DiskCalls::new(&root);
-        let folder = Folder { root, verified: Mutex::default(), changes: Mutex::default() };
+        Self::open_on(vec![root.into()])
+    }
+
+    /// Opens the store in several directories, each as [`FileBlobs::open`] does: new blobs go to them in turn. One on a disk that is
+    /// read-only, or has less than 256 MiB free, gets none while there is another. Equal content is on one disk.
+    ///
+    /// # Errors
+    /// Returns the system's error if one of the directories can't be created or written to.
+    pub fn open_on(roots: Vec<PathBuf>) -> Result<Self, StoreError> {
+        let roots = Disks::new(roots);
+        roots.folders().iter().try_for_each(|root| prepare(root))?;
+        let calls = DiskCalls::new(roots.to_string().as_ref());
+        let folder = Folder { roots, verified: Mutex::default(), changes: Mutex::default() };
         Ok(Self { folder: Arc::new(folder), calls })
     }
 
@@ -119,26 +121,27 @@ impl Folder {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of_job(&self, job: Option<JobId>) -> PathBuf {
-        match job {
-            None => self.root.join(SHARED),
-            Some(job) => self.root.join(job.to_string()),
-        }
+    /// Returns the job's folder on each disk, whether or not it is there.
+    fn of_job(&self, job: Option<JobId>) -> impl Iterator<Item = PathBuf> {
+        self.roots.folders().iter().map(move |root| folder_in(root, job))
     }
 
-    fn file(&self, job: Option<JobId>, kind: BlobKind, hash: ContentHash) -> PathBuf {
-        self.of_job(job).join(format!("{}-{hash}", kind_name(kind)))
+    /// Returns the places in which the blob's file may be: one on each disk.
+    fn places(&self, key: &BlobKey) -> impl Iterator<Item = PathBuf> {
+        let name = file_name(key.kind, key.hash);
+        self.of_job(key.job).map(move |folder| folder.join(&name))
     }
 
     /// Returns the blob's file. The content is read and checked once per process, and again after it was changed.
     fn checked(&self, key: &BlobKey) -> Result<PathBuf, BlobStoreError> {
-        let path = self.file(key.job, key.kind, key.hash);
-        if self.is_verified(key, self.stamp(key)?) {
+        let (path, meta) = self.there(key)?;
+        if self.is_verified(key, Stamp::of(&meta)) {
             return Ok(path);
         }
         let _changes = self.changes();
         // While this call waited for the lock, another call may have verified the file, removed it or replaced it.
-        let stamp = self.stamp(key)?;
+        let (path, meta) = self.there(key)?;
+        let stamp = Stamp::of(&meta);
         if self.is_verified(key, stamp) {
             return Ok(path);
         }
@@ -156,16 +159,17 @@ impl Folder {
         Ok(path)
     }
 
-    fn stamp(&self, key: &BlobKey) -> Result<Stamp, BlobStoreError> {
-        Ok(Stamp::of(&self.metadata(key)?))
-    }
-
-    fn metadata(&self, key: &BlobKey) -> Result<fs::Metadata, BlobStoreError> {
-        let path = self.file(key.job, key.kind, key.hash);
-        fs::metadata(&path).map_err(|e| match absent(&e) {
-            true => BlobStoreError::NotFound(key.hash),
-            false => StoreError::from_io(&path, &e).into(),
-        })
+    /// Returns the blob's file and its metadata. A disk that fails is an error only if no other disk has the blob.
+    fn there(&self, key: &BlobKey) -> Result<(PathBuf, fs::Metadata), BlobStoreError> {
+        let mut missing = BlobStoreError::NotFound(key.hash);
+        for path in self.places(key) {
+            match fs::metadata(&path) {
+                Ok(meta) => return Ok((path, meta)),
+                Err(e) if absent(&e) => {}
+                Err(e) => missing = StoreError::from_io(&path, &e).into(),
+            }
+        }
+        Err(missing)
     }
 
     fn is_verified(&self, key: &BlobKey, stamp: Stamp) -> bool {
@@ -198,8 +202,8 @@ impl Folder {
     ) -> Result<Option<BlobKey>, BlobStoreError> {
         for kind in [BlobKind::Permanent, BlobKind::Transient] {
             let key = BlobKey { job, hash, kind, size: 0 };
-            match self.metadata(&key) {
-                Ok(meta) => return Ok(Some(BlobKey { size: meta.len(), ..key })),
+            match self.there(&key) {
+                Ok((_, meta)) => return Ok(Some(BlobKey { size: meta.len(), ..key })),
                 Err(BlobStoreError::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -223,63 +227,97 @@ impl Folder {
     }
 
     fn remove(&self, key: &BlobKey) -> Result<bool, BlobStoreError> {
-        let path = self.file(key.job, key.kind, key.hash);
         let _changes = self.changes();
-        match fs::remove_file(&path) {
-            Ok(()) => {
-                self.forget(key.hash);
-                Ok(true)
+        let mut removed = false;
+        for path in self.places(key) {
+            match fs::remove_file(&path) {
+                Ok(()) => removed = true,
+                Err(e) if absent(&e) => {}
+                Err(e) => return Err(StoreError::from_io(&path, &e).into()),
             }
-            Err(e) if absent(&e) => Ok(false),
-            Err(e) => Err(StoreError::from_io(&path, &e).into()),
         }
+        if removed {
+            self.forget(key.hash);
+        }
+        Ok(removed)
     }
 
     fn remove_job(&self, job: JobId) -> Result<(), BlobStoreError> {
-        let folder = self.of_job(Some(job));
         let _changes = self.changes();
-        match fs::remove_dir_all(&folder) {
+        let removed = self.of_job(Some(job)).map(|folder| match fs::remove_dir_all(&folder) {
             Err(e) if !absent(&e) => Err(StoreError::from_io(&folder, &e).into()),
             _ => Ok(()),
-        }
+        });
+        // Each disk is cleared, also after one that fails.
+        removed.fold(Ok(()), Result::and)
     }
 
     fn keys(&self) -> Result<Vec<BlobKey>, BlobStoreError> {
-        let failed = |path: &Path, e: io::Error| StoreError::from_io(path, &e);
         let mut keys = Vec::new();
-        for folder in fs::read_dir(&self.root).map_err(|e| failed(&self.root, e))? {
-            let folder = folder.map_err(|e| failed(&self.root, e))?;
-            let Some(job) = folder.file_name().to_str().and_then(parse_job) else {
-                continue;
-            };
-            let path = folder.path();
-            let files = match fs::read_dir(&path) {
-                Ok(files) => files,
-                Err(e) if absent(&e) => continue,
-                Err(e) => return Err(failed(&path, e).into()),
-            };
-            for file in files.flatten() {
-                let name = file.file_name();
-                let Some((kind, hash)) = name.to_str().and_then(parse_file) else {
-                    continue;
-                };
-                // A blob that is removed while the folder is read is left out.
-                let Ok(meta) = file.metadata() else { continue };
-                keys.push(BlobKey { job, hash, kind, size: meta.len() });
-            }
+        for root in self.roots.folders() {
+            keys_in(root, &mut keys)?;
         }
         keys.sort();
+        keys.dedup();
         Ok(keys)
     }
+}
+
+/// Creates a directory of a store if it is absent, checks that it can be written to, and removes the files that killed writers left in it.
+fn prepare(root: &Path) -> Result<(), StoreError> {
+    create_dirs(root)?;
+    let (probe, file) = create_temporary(root)?;
+    let now = file.metadata().and_then(|m| m.modified());
+    fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
+    let Ok(now) = now else { return Ok(()) };
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
+        let age = entry.metadata().and_then(|m| m.modified());
+        let age = age.ok().and_then(|at| now.duration_since(at).ok());
+        if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Appends the keys of the blobs in one directory of a store.
+fn keys_in(root: &Path, keys: &mut Vec<BlobKey>) -> Result<(), BlobStoreError> {
+    let failed = |path: &Path, e: io::Error| StoreError::from_io(path, &e);
+    for folder in fs::read_dir(root).map_err(|e| failed(root, e))? {
+        let folder = folder.map_err(|e| failed(root, e))?;
+        let Some(job) = folder.file_name().to_str().and_then(parse_job) else {
+            continue;
+        };
+        let path = folder.path();
+        let files = match fs::read_dir(&path) {
+            Ok(files) => files,
+            Err(e) if absent(&e) => continue,
+            Err(e) => return Err(failed(&path, e).into()),
+        };
+        for file in files.flatten() {
+            let name = file.file_name();
+            let Some((kind, hash)) = name.to_str().and_then(parse_file) else {
+                continue;
+            };
+            // A blob that is removed while the folder is read is left out.
+            let Ok(meta) = file.metadata() else { continue };
+            keys.push(BlobKey { job, hash, kind, size: meta.len() });
+        }
+    }
+    Ok(())
 }
 
 impl BlobStore for FileBlobs {
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>> {
         let store = self.clone();
         self.call(move |folder| {
-            let (path, file) = create_temporary(&folder.root)?;
-            let open = Some((Temporary { path, root: folder.root.clone() }, file));
-            Ok(Box::new(Incoming { store, open, hasher: ContentHasher::default() }) as Box<_>)
+            let open = folder.roots.place(ROOM_BYTES, |root| {
+                let (path, file) = create_temporary(root)?;
+                Ok::<_, StoreError>((Temporary { path, root: root.to_owned() }, file))
+            })?;
+            Ok(Box::new(Incoming { store, open: Some(open), hasher: ContentHasher::default() })
+                as Box<_>)
         })
     }
 
@@ -299,7 +337,7 @@ impl BlobStore for FileBlobs {
 
     fn references(&self, key: &BlobKey) -> BlobFuture<u64> {
         let key = *key;
-        self.call(move |folder| folder.metadata(&key).map(|meta| meta.nlink()))
+        self.call(move |folder| folder.there(&key).map(|(_, meta)| meta.nlink()))
     }
 
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
@@ -316,7 +354,7 @@ impl BlobStore for FileBlobs {
     }
 
     fn location(&self) -> String {
-        self.folder.root.display().to_string()
+        self.folder.roots.to_string()
     }
 }
 
@@ -334,7 +372,7 @@ impl Incoming {
             return Ok(());
         };
         // If the write fails, the temporary file is removed on this thread, which may block.
-        file.write_all(bytes).map_err(|e| StoreError::from_io(&self.store.folder.root, &e))?;
+        file.write_all(bytes).map_err(|e| StoreError::from_io(&temporary.root, &e))?;
         self.open = Some((temporary, file));
         self.hasher.add(bytes);
         Ok(())
@@ -355,22 +393,26 @@ impl Incoming {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
         let folder = Arc::clone(&self.store.folder);
-        let target = folder.file(job, kind, expected);
-        let failed = |e| StoreError::from_io(&target, &e);
-        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
+        let synced =
+            file.set_permissions(Permissions::from_mode(MODE)).and_then(|()| file.sync_all());
+        synced.map_err(|e| StoreError::from_io(&temporary.root, &e))?;
         // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size };
-        let there = folder.checked(&key).is_ok();
-        let same = if there { None } else { folder.same_content(expected) };
+        let there = folder.checked(&key).ok();
+        let same = if there.is_some() { None } else { folder.same_content(expected) };
         let _changes = folder.changes();
-        create_dirs(&folder.of_job(job))?;
-        let linked = (there && target.exists())
-            || same.is_some_and(|same| fs::hard_link(&same, &target).is_ok());
-        if !linked {
-            fs::rename(&temporary.path, &target).map_err(failed)?;
-        }
+        let target = match there.filter(|there| there.exists()) {
+            Some(there) => there,
+            None => {
+                let link = |same: PathBuf| {
+                    let root = same.parent()?.parent()?;
+                    named(root, &key, |target| fs::hard_link(&same, target)).ok()
+                };
+                let rename = |target: &Path| fs::rename(&temporary.path, target);
+                same.and_then(link).map_or_else(|| named(&temporary.root, &key, rename), Ok)?
+            }
+        };
         sync_folder_of(&target)?;
         if let Ok(meta) = fs::metadata(&target) {
             folder.verify(expected, Stamp::of(&meta));
@@ -412,6 +454,28 @@ impl Drop for Incoming {
             drop(runtime.spawn(gone));
         }
     }
+}
+
+/// Gives a file the name of a blob in the directory `root` of a store by `give`, and returns the new path.
+fn named(
+    root: &Path,
+    key: &BlobKey,
+    give: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<PathBuf, StoreError> {
+    let folder = folder_in(root, key.job);
+    create_dirs(&folder)?;
+    let target = folder.join(file_name(key.kind, key.hash));
+    give(&target).map_err(|e| StoreError::from_io(&target, &e))?;
+    Ok(target)
+}
+
+/// Returns the folder of a job's blobs, or of those of no job, in the directory `root` of a store.
+fn folder_in(root: &Path, job: Option<JobId>) -> PathBuf {
+    root.join(job.map_or_else(|| SHARED.to_owned(), |job| job.to_string()))
+}
+
+fn file_name(kind: BlobKind, hash: ContentHash) -> String {
+    format!("{}-{hash}", kind_name(kind))
 }
 
 fn kind_name(kind: BlobKind) -> &'static str {

@@ -16,6 +16,8 @@ fn all(check: impl AsyncFn(&dyn BlobStore)) {
         check(&MemoryBlobs::new()).await;
         let dir = tempfile::tempdir().unwrap();
         check(&FileBlobs::open(dir.path().join("blobs")).unwrap()).await;
+        let disks = ["disk-1", "disk-2", "disk-3"].map(|disk| dir.path().join(disk));
+        check(&FileBlobs::open_on(disks.into()).unwrap()).await;
         let (files, objects) = (Arc::new(MemoryBlobs::new()), Arc::new(MemoryObjects::new()));
         check(&DurableBlobs::new(files, objects)).await;
     });
@@ -108,6 +110,41 @@ async fn files_are_shared_executable_and_exact() {
     );
     let status = std::process::Command::new(&path).status().unwrap();
     assert_eq!(status.code(), Some(7));
+}
+
+#[tokio::test]
+async fn blobs_take_the_disks_in_turn_and_are_found_on_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let disks = ["disk-1", "disk-2"].map(|disk| dir.path().join(disk));
+    let store = FileBlobs::open_on(disks.to_vec()).unwrap();
+    let mut keys = Vec::new();
+    for n in 0..6_u8 {
+        keys.push(store_bytes(&store, &[n], JOB, BlobKind::Permanent).await.unwrap());
+    }
+    let files = |disk: &Path| fs::read_dir(disk.join(JobId(7).to_string())).unwrap().count();
+    assert_eq!(disks.each_ref().map(|disk| files(disk)), [3, 3]);
+    // Another process finds them all, and the same content under another job is a link beside it, whichever disk is next.
+    let again = FileBlobs::open_on(disks.to_vec()).unwrap();
+    for (n, key) in (0_u8..).zip(&keys) {
+        assert_eq!(again.read(key, 0, 9).await.unwrap(), vec![n]);
+        let shared = store_bytes(&again, &[n], OTHER, BlobKind::Permanent).await.unwrap();
+        assert_eq!(again.references(&shared).await, Ok(2));
+    }
+    // A disk that fails gets no more, and what is on the other one is still found.
+    fs::remove_dir_all(&disks[0]).unwrap();
+    fs::write(&disks[0], "a file where the disk was").unwrap();
+    for n in 6..10_u8 {
+        let key = store_bytes(&store, &[n], JOB, BlobKind::Permanent).await.unwrap();
+        assert!(store.path(&key).await.unwrap().unwrap().starts_with(&disks[1]));
+    }
+    assert_eq!(store.find(JOB, keys[0].hash).await, Ok(None));
+    assert_eq!(store.find(JOB, keys[1].hash).await, Ok(Some(keys[1])));
+    // Without a disk the error names one.
+    fs::remove_dir_all(&disks[1]).unwrap();
+    let refused = store_bytes(&store, b"more", JOB, BlobKind::Permanent).await.unwrap_err();
+    assert!(refused.to_string().contains("disk-"), "{refused}");
+    let unfit = FileBlobs::open_on(disks.to_vec()).unwrap_err().to_string();
+    assert!(unfit.contains("disk-1"), "{unfit}");
 }
 
 #[tokio::test]
