@@ -92,7 +92,8 @@ fn state_that_the_jobmanager_does_not_keep_goes_to_a_temporary_folder() {
     succeeded(count(""));
     assert_eq!(output_lines(&output).len(), 400_000);
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 0, "it goes with the cluster");
-    let failed = count("execution.checkpointing.storage: jobmanager\n");
+    let failed =
+        count("execution.checkpointing.storage: jobmanager\nrestart-strategy.type: none\n");
     let why = String::from_utf8_lossy(&failed.stderr);
     assert_eq!(failed.status.code(), Some(3), "{why}");
     assert!(why.contains("more than the 5242880 that the JobManager keeps of a task"), "{why}");
