@@ -6,7 +6,7 @@ use conf::{
     Options,
     checkpointing::{self, Storage},
 };
-use model::JobId;
+use model::{CheckpointPointer, JobId};
 use platform::Platform;
 use std::cell::RefCell;
 use std::time::Duration;
@@ -51,6 +51,15 @@ pub(super) fn resolved(options: Options, default: Option<&str>) -> Options {
         None | Some(Storage::FileSystem) => own.or_else(|| default.map(str::to_owned)),
     };
     options.with_value(&checkpointing::DIRECTORY, &directory)
+}
+
+/// Returns the options of a recovered job with the directory in which its newest checkpoint is, whatever the cluster's options say by now:
+/// there the checkpoint is found, and later ones follow it. A job without a complete checkpoint keeps what the options say.
+pub(super) fn of_recovered(options: Options, newest: Option<&CheckpointPointer>) -> Options {
+    match newest {
+        Some(newest) => options.with_value(&checkpointing::DIRECTORY, &newest.directory),
+        None => options,
+    }
 }
 
 /// Opens the directory that the job's checkpoints are to be in, which creates a local one, and writes the job's mark into it, as its
@@ -106,6 +115,26 @@ async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recovered_job_finds_its_checkpoints_where_they_are_whatever_the_options_say_by_now() {
+        let directory = |set: &[(&str, &str)], newest: Option<Option<&str>>| {
+            let newest = newest.map(|directory| CheckpointPointer {
+                checkpoint: 3,
+                metadata: "chk-3/_metadata".to_owned(),
+                directory: directory.map(str::to_owned),
+                claimed: None,
+            });
+            let options = Options::from_map(set.iter().copied()).unwrap();
+            of_recovered(options, newest.as_ref()).get(&checkpointing::DIRECTORY)
+        };
+        let new = [("execution.checkpointing.dir", "/new")];
+        let old = Some("/old".to_owned());
+        assert_eq!(directory(&new, Some(Some("/old"))), old);
+        assert_eq!(directory(&[], Some(Some("/old"))), old, "the JobManager was to keep the state");
+        assert_eq!(directory(&new, Some(None)), None, "the JobManager has the state");
+        assert_eq!(directory(&new, None), Some("/new".to_owned()), "there is none yet");
+    }
 
     #[test]
     fn jobs_with_periodic_checkpoints_use_the_directory_of_the_cluster_unless_they_say_otherwise() {

@@ -2,6 +2,7 @@
 //! that have not ended and remembers the others. A stored job that cannot run again fails, and that is recorded as its
 //! result: it must never just disappear.
 
+use super::directory;
 use super::ended::{Ended, ended_job};
 use super::leader::Dispatcher;
 use crate::stores::retried;
@@ -252,6 +253,8 @@ impl Dispatcher {
                     tracing::warn!(%job, %error, "the job's own options are ignored");
                     self.deps.services.options.as_ref().clone()
                 });
+                let options =
+                    directory::of_recovered(options, checkpoints.last().map(|(_, newest)| newest));
                 self.keep_recovered(&graph);
                 let log = self.open_log(end, checkpoints);
                 self.run(graph, options, log, ctx);

@@ -51,8 +51,9 @@ options! {
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
     /// is not set, a job with `execution.checkpointing.interval` uses the folder `checkpoints` of the cluster in
-    /// `high-availability.storageDir` if `high-availability.type` is `filesystem`; otherwise, in a cluster that other machines cannot reach
-    /// (`jobmanager.bind-host` is a loopback address, or the program runs by itself), a temporary folder that is deleted with the JobManager.
+    /// `high-availability.storageDir` if `high-availability.type` is `filesystem` and that is a path; without high availability, in a cluster
+    /// that other machines cannot reach (`jobmanager.bind-host` is a loopback address, or the program runs by itself), a temporary folder
+    /// that is deleted with the JobManager.
     /// Where there is neither, and for other jobs, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused
     /// when it is submitted if the JobManager cannot write to its directory, and fails when it starts if a TaskManager does not share it.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],

@@ -36,8 +36,8 @@ pub struct YarnSession {
     /// Id of a session that runs already, to watch or, with --stop, to end; also -id [yarn.application.id]
     #[arg(long = "applicationId", value_name = "APPLICATION")]
     pub application_id: Option<String>,
-    /// End the session when this client is told to end by SIGINT (Ctrl-C) or SIGTERM; a client that ends in another way leaves
-    /// it running. Not with -d; also -sae
+    /// End the session when this client is told to end by SIGINT (Ctrl-C) or SIGTERM, or when its terminal closes; a client that
+    /// ends in another way leaves it running. Not with -d; also -sae
     #[arg(long = "shutdownOnAttachedExit")]
     pub shutdown_on_attached_exit: bool,
     /// Show the nodes and queues of the YARN cluster and return; starts no session

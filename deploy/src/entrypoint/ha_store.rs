@@ -26,10 +26,11 @@ pub(super) async fn open(
 }
 
 /// Returns the directory for the checkpoints of jobs that name none: the folder `checkpoints` in the cluster's part. The metadata of jobs
-/// whose state the JobManager keeps is there too.
-pub(super) fn checkpoints(options: &Options) -> Result<String, StartError> {
-    let cluster = objects::below(&storage_dir(options)?, &options.get(&ha::CLUSTER_ID));
-    Ok(objects::below(&cluster, "checkpoints"))
+/// whose state the JobManager keeps is there too. `None` if it is on a remote system: programs may be built without its client.
+pub(super) fn checkpoints(options: &Options) -> Result<Option<String>, StartError> {
+    let storage = storage_dir(options)?;
+    let cluster = objects::below(&storage, &options.get(&ha::CLUSTER_ID));
+    Ok((!objects::is_remote(&storage)).then(|| objects::below(&cluster, "checkpoints")))
 }
 
 /// Checks a remote store before anything depends on it. If it cannot be reached now, there is only a warning: the

@@ -75,7 +75,7 @@ impl Stores {
                     election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                     standby: true,
                     details: objects.clone(),
-                    checkpoints: Some(ha_store::checkpoints(options)?),
+                    checkpoints: ha_store::checkpoints(options)?,
                     blobs: Arc::new(durable.clone()),
                     ha: HaData { objects, durable: Some(durable) },
                     blob_folder,
@@ -111,6 +111,7 @@ impl HaData {
 /// Returns true if only processes of this machine can reach the JobManager, so that all TaskManagers share its temporary folders.
 fn is_of_this_machine(options: &Options) -> bool {
     let host = options.get(&conf::jobmanager::BIND_HOST);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -140,7 +141,7 @@ mod tests {
             let stores = Stores::open(&Platform::production(), &options, &work).await.unwrap();
             (stores.checkpoints, work.path().join("checkpoints").display().to_string())
         };
-        for here in ["localhost", "127.0.0.1", "::1"] {
+        for here in ["localhost", "127.0.0.1", "::1", "[::1]"] {
             let (checkpoints, own) = opened(&[("jobmanager.bind-host", here)]).await;
             assert_eq!(checkpoints, Some(own), "{here}");
         }
@@ -151,5 +152,8 @@ mod tests {
         let expected = format!("{storage}/default/checkpoints");
         assert_eq!(opened(&shared).await.0.as_ref(), Some(&expected));
         assert_eq!(opened(&[&shared[..], &[everywhere]].concat()).await.0, Some(expected));
+        // Programs may be built without the client of a remote system.
+        let remote = Options::from_map([(ha::STORAGE_DIR.key(), "s3://bucket/ha")]).unwrap();
+        assert_eq!(ha_store::checkpoints(&remote).unwrap(), None);
     }
 }

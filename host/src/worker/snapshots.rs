@@ -285,7 +285,8 @@ fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
         ..=INLINE_MAX => Ok(()),
         inline => Err(format!(
             "its state of {inline} bytes is more than the {INLINE_MAX} that the JobManager keeps of a task: set \
-             execution.checkpointing.dir to a directory that all machines share"
+             execution.checkpointing.dir to a directory that all machines share, and execution.checkpointing.storage, if it is set, to \
+             filesystem"
         )),
     }
 }

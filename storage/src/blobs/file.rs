@@ -228,18 +228,18 @@ impl Folder {
 
     fn remove(&self, key: &BlobKey) -> Result<bool, BlobStoreError> {
         let _changes = self.changes();
-        let mut removed = false;
+        let mut outcome = Ok(false);
         for path in self.places(key) {
             match fs::remove_file(&path) {
-                Ok(()) => removed = true,
-                Err(e) if absent(&e) => {}
-                Err(e) => return Err(StoreError::from_io(&path, &e).into()),
+                Ok(()) => outcome = Ok(true),
+                Err(e) if absent(&e) || matches!(outcome, Ok(true)) => {}
+                Err(e) => outcome = Err(StoreError::from_io(&path, &e).into()),
             }
         }
-        if removed {
+        if matches!(outcome, Ok(true)) {
             self.forget(key.hash);
         }
-        Ok(removed)
+        outcome
     }
 
     fn remove_job(&self, job: JobId) -> Result<(), BlobStoreError> {

@@ -171,10 +171,11 @@ impl<In, Op: Operator<In>> Link<In, Op> {
             }
         } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)? {
             if !Op::HAS_STATE {
-                let operator = self.context.name().to_owned();
-                let message = "its snapshot returns state, and its Operator::HAS_STATE is false: set the constant to true, so that \
-                               jobs with checkpoints demand a uid of the operator";
-                return Err(TaskError::User { operator, message: message.to_owned() });
+                return Err(TaskError::Deployment(format!(
+                    "operator '{}': its snapshot returns state, and its Operator::HAS_STATE is false: set the constant to true, so that \
+                     jobs with checkpoints demand a uid of the operator",
+                    self.context.name()
+                )));
             }
             if is_aborted {
                 return Ok(());

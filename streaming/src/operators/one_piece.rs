@@ -23,8 +23,8 @@ impl OnePiece {
                 operator,
                 bytes,
                 "the operator writes this state in one piece at each checkpoint, and its task handles no records meanwhile (above {ENOUGH} \
-                 bytes about 5 ms and more); keep most of it in state of keys, which is written while records come, or spread it over more \
-                 subtasks"
+                 bytes about 5 ms and more); keep most of it in state of keys, which is written while records come; state of a subtask, \
+                 unlike broadcast state, also shrinks with more subtasks"
             );
         }
         warns

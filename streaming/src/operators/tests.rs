@@ -677,6 +677,7 @@ struct InOnePiece(usize);
 
 impl Operator<u64> for InOnePiece {
     type Out = u64;
+    const HAS_STATE: bool = true;
     passes!();
     fn snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
         Ok(Some(vec![0; self.0]))

@@ -201,8 +201,9 @@ impl Work {
             let mut moved = fs::rename(&part.path, &place);
             if absent(&moved)
                 && let Some(kept) = publish::kept(Path::new(&part.path))
+                && Identity::of(&kept)? == Some(part.identity)
             {
-                // The savepoint may be restored again.
+                // The savepoint may be restored again. Who changes a published result in place changes the kept file too.
                 moved = fs::hard_link(kept, &place);
             }
             if absent(&moved) {
