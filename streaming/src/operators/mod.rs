@@ -320,7 +320,8 @@ pub trait Operator<In>: Send {
         false
     }
     /// Returns the operator's encoded state at a barrier, after all records before it and [`Operator::event`]; `None`, as by default, if
-    /// the operator has no state, and always unless [`Operator::HAS_STATE`] is true. Also called, and its result dropped, if the checkpoint was aborted before its barrier came.
+    /// the operator has no state, and always unless [`Operator::HAS_STATE`] is true. Also called, and its result dropped, if the checkpoint
+    /// was aborted before its barrier came.
     ///
     /// # Errors
     /// An error fails the task: the state cannot be written.

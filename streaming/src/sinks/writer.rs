@@ -109,8 +109,8 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 /// A [`SinkWriter`] that prepares what it has written for a commit: the first of the two phases.
 ///
 /// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
-/// committer. Before each barrier come `flush`, `prepare_commit`, `keep` if it is that of a savepoint, and `snapshot_state`; at the end of input `flush` and `prepare_commit`,
-/// and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
+/// committer. Before each barrier come `flush`, `prepare_commit`, `keep` if it is that of a savepoint, and `snapshot_state`; at the end of
+/// input `flush` and `prepare_commit`, and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
 /// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has
 /// failed before its announcement was sent.
 ///
