@@ -36,6 +36,12 @@ fn route_to(host: &str, port: u16) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
+/// Returns true if a host's name or address, an IPv6 one with or without brackets, is that of the machine for itself alone. Resolves nothing.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Resolves the address that a bind option names.
 pub(crate) fn bind_address(host: &str) -> std::io::Result<IpAddr> {
     let host = host.strip_prefix('[').and_then(|v6| v6.strip_suffix(']')).unwrap_or(host);

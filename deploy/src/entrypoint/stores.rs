@@ -3,12 +3,12 @@
 //! `high-availability.storageDir`. This module must never leave anything behind for a cluster that has ended.
 
 use super::{StartError, ha_store, opened};
+use crate::hosts::is_loopback;
 use crate::target;
 use crate::work_folder::WorkFolder;
 use conf::Options;
 use conf::high_availability::{self as ha, HaType};
 use platform::Platform;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, DurableBlobs, FileBlobs};
@@ -110,9 +110,7 @@ impl HaData {
 
 /// Returns true if only processes of this machine can reach the JobManager, so that all TaskManagers share its temporary folders.
 fn is_of_this_machine(options: &Options) -> bool {
-    let host = options.get(&conf::jobmanager::BIND_HOST);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    is_loopback(&options.get(&conf::jobmanager::BIND_HOST))
 }
 
 /// Returns a folder of this process alone in `blob.storage.directory`; `None` if the option is not set.

@@ -7,6 +7,7 @@ use super::contract::{
     CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE, REST_TOKEN, USER_VARIABLE,
 };
 use crate::cluster_files::ClusterIdentity;
+use crate::hosts::is_loopback;
 use crate::target::Role;
 use ::rest::access::{BearerToken, NoToken};
 use conf::taskmanager;
@@ -289,11 +290,6 @@ fn identity_of(id: String, credentials: &Credentials) -> Result<ClusterIdentity,
         return Err(ContainerError::NoSecret);
     }
     Ok(ClusterIdentity { id, secret })
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub struct OperatorContext {
     pub(crate) restore: Mutex<Restore>,
     /// The kinds of the states that the operator has dropped from the restored snapshots, by name.
     pub(crate) dropped: Mutex<BTreeMap<String, String>>,
-    /// What the operator has written in one piece at a barrier.
+    /// Warns if the operator writes much in one piece at a barrier.
     pub(crate) one_piece: OnePiece,
     pub(crate) shared: Arc<ChainShared>,
 }

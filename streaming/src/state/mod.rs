@@ -52,4 +52,4 @@ pub(crate) mod fixtures;
 #[cfg(test)]
 pub(crate) mod slow;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

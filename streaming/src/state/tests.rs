@@ -166,7 +166,7 @@ impl Reduce for Sum {
     }
 }
 
-struct Mean;
+pub(crate) struct Mean;
 impl Aggregate for Mean {
     type In = u64;
     type Kept = (u64, u64);

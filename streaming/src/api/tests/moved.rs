@@ -13,8 +13,8 @@ use crate::{
     },
     sources::CollectionSource,
     state::{
-        Aggregate, AggregatingState, ListState, MapState, OperatorState, Reduce, ReducingState,
-        State, UnionListState, slow::Slow,
+        AggregatingState, ListState, MapState, OperatorState, Reduce, ReducingState, State,
+        UnionListState, slow::Slow, tests::Mean,
     },
     time::WatermarkStrategy,
 };
@@ -49,23 +49,6 @@ impl Reduce for Highest {
     type Value = u64;
     fn merge(kept: &mut u64, next: u64) {
         *kept = (*kept).max(next);
-    }
-}
-
-struct Mean;
-
-impl Aggregate for Mean {
-    type In = u64;
-    type Kept = (u64, u64);
-    type Out = u64;
-    fn start() -> (u64, u64) {
-        (0, 0)
-    }
-    fn add((sum, count): &mut (u64, u64), input: u64) {
-        (*sum, *count) = (*sum + input, *count + 1);
-    }
-    fn result((sum, count): &(u64, u64)) -> u64 {
-        sum / count
     }
 }
 

@@ -18,7 +18,7 @@ const LATE_US: u64 = 6_000;
 /// Maximum number of records in a step.
 const STEP: usize = 64;
 
-/// What comes to the task.
+/// An event that comes to the task.
 #[derive(Debug, Clone, Copy)]
 enum Input {
     /// A record that takes so many microseconds.
