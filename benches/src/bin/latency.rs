@@ -5,7 +5,7 @@
 //! `latency [--seconds N] [--rate N] [--warm-up-s N]`. First the same job runs without a rate, for the top rate. A latency is the time
 //! from when a record is *due*, whether the source keeps up or not (open loop), to when the sink gets it; so a pause of the job
 //! shows in all records that were due meanwhile. The latency of every 16th record counts. The clock is that of the machine, in which
-//! sources emit once per millisecond.
+//! sources of such a rate emit once per millisecond.
 //!
 //! | metric | of what |
 //! |---|---|
