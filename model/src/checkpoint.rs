@@ -35,14 +35,22 @@ pub enum StateHandle {
         bytes: u64,
     },
     /// Several parts, in the order in which a restore reads them. Large keyed state is stored in parts, so that it can be stored while
-    /// it is being written, and a subtask reads only the parts with key groups that it owns. With
+    /// it is being written, and a subtask reads only the parts, and the ranges of them, with key groups that it owns. With
     /// `execution.checkpointing.incremental` the first parts may be those of an earlier checkpoint, and the changes since follow. No
     /// part has parts.
     Parts(Vec<StatePart>),
+    /// Some ranges of an object, in their order: what a subtask of another parallelism reads of it. Only the order to restore a task
+    /// has such handles; metadata never has them.
+    Ranges {
+        /// The whole object: [`StateHandle::Object`] or [`StateHandle::External`].
+        of: Box<StateHandle>,
+        /// The ranges to read, ascending; none overlaps another one.
+        ranges: Vec<StateRange>,
+    },
 }
 
-/// A part of a large keyed state ([`StateHandle::Parts`]), which holds whole entries. A subtask needs only the parts with its key groups;
-/// of these it needs all, in order, because a part with changes replaces and removes entries of the parts before it.
+/// A part of a large keyed state ([`StateHandle::Parts`]), which holds whole entries. A subtask needs only the parts with its key groups
+/// ([`StatePart::needed`]); of these it needs all, in order, because a part with changes replaces and removes entries of the parts before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePart {
     /// The key groups (sets of keys, by hash) of the part's entries: pairs of the first and the last group (inclusive)
@@ -50,14 +58,53 @@ pub struct StatePart {
     pub groups: Vec<(u32, u32)>,
     /// The place of the part's bytes, which has no parts itself.
     pub state: StateHandle,
+    /// The ranges that the part's bytes consist of, ascending and without gaps, at most [`StatePart::RANGES_MAX`]. Each can be restored
+    /// without the others. Empty if they are not known: then the part is read whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<StateRange>,
+}
+
+/// A range of bytes of a [`StatePart`], with whole entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRange {
+    /// The first and the last key group (inclusive) of its entries.
+    pub groups: (u32, u32),
+    /// The place of its first byte in the part, in bytes.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The CRC-32 of its bytes, as in zip.
+    pub crc: u32,
 }
 
 impl StatePart {
+    /// The most ranges of a part.
+    pub const RANGES_MAX: usize = 64;
+
     /// Returns true if the part may have entries of key groups in `groups` (end exclusive), so that their owner must
     /// read it: one of its runs overlaps the range, or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
         let overlaps = |(first, last): &(u32, u32)| *first < groups.end && *last >= groups.start;
         self.groups.is_empty() || self.groups.iter().any(overlaps)
+    }
+
+    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, or the
+    /// ranges are not known; `None` if the part has nothing of these groups.
+    pub fn needed(&self, groups: &Range<u32>) -> Option<StateHandle> {
+        if !self.may_have(groups) {
+            return None;
+        }
+        if let StateHandle::Inline(_) = self.state {
+            return Some(self.state.clone());
+        }
+        let own =
+            |range: &&StateRange| range.groups.0 < groups.end && range.groups.1 >= groups.start;
+        let ranges: Vec<StateRange> = self.ranges.iter().filter(own).copied().collect();
+        match ranges.len() {
+            all if all == self.ranges.len() => Some(self.state.clone()),
+            0 => None,
+            _ => Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges }),
+        }
     }
 }
 
@@ -69,7 +116,12 @@ impl StateHandle {
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Object { bytes, .. } | Self::External { bytes, .. } => *bytes,
             Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
+            Self::Ranges { ranges, .. } => ranges.iter().map(|range| range.bytes).sum(),
         }
+    }
+    /// Returns true for handles that no part of a state and no place in metadata may have: parts, and ranges of an object.
+    pub fn is_nested(&self) -> bool {
+        matches!(self, Self::Parts(_) | Self::Ranges { .. })
     }
     /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`]. `None` for inline
     /// bytes, external objects, and parts, even if these are objects (see [`StateHandle::places`]).
@@ -77,6 +129,7 @@ impl StateHandle {
         match self {
             Self::Inline(_) | Self::External { .. } | Self::Parts(_) => None,
             Self::Object { name, .. } => Some(name),
+            Self::Ranges { of, .. } => of.object(),
         }
     }
     /// Iterates over the handles of the parts if this is [`StateHandle::Parts`], otherwise yields this handle alone. None of

@@ -23,7 +23,7 @@ pub mod testing;
 pub use blob::{BlobKey, BlobKind, ContentHash};
 pub use checkpoint::{
     CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ClaimedSnapshot, OperatorState,
-    OperatorSubtaskState, StateHandle, StatePart, SubtaskSnapshot,
+    OperatorSubtaskState, StateHandle, StatePart, StateRange, SubtaskSnapshot,
 };
 pub use checkpoint_stats::{
     CheckpointCounts, CheckpointKind, CheckpointReport, CheckpointSettings, CheckpointStats,

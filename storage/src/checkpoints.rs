@@ -23,8 +23,9 @@
 //! [`CheckpointDirectory::delete_others`] has no bound: it is for a job whose end is recorded in its log.
 
 mod part;
+pub(crate) mod ranges;
 
-pub use part::PartWriter;
+pub use {part::PartWriter, ranges::Ranges};
 
 use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
@@ -272,22 +273,6 @@ impl CheckpointDirectory {
         }
     }
 
-    /// Reads the bytes of a handle: inline bytes or an object of this directory.
-    ///
-    /// # Errors
-    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory
-    /// ([`StateHandle::External`]); [`CheckpointError::IsInParts`] for [`StateHandle::Parts`], whose parts are read one by one.
-    pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
-        let name = match handle {
-            StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
-            StateHandle::Object { name, .. } => name,
-            StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
-            StateHandle::Parts(_) => return Err(CheckpointError::IsInParts),
-        };
-        let found = self.objects.get(&self.full(name)).await?;
-        found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
-    }
-
     /// Stores a checkpoint's metadata under [`CheckpointMetadata::object_name`] and returns that name. Existing metadata is never replaced;
     /// a repeated call with the same metadata succeeds. Returns once the object is durable. The JobMaster calls this before it records the
     /// checkpoint's pointer in the job's log; without that no later JobMaster restores the checkpoint by itself. Where the directory was
@@ -490,7 +475,7 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     decoder.set_max_depth(DEPTH_MAX);
     let metadata: Result<CheckpointMetadata, _> = serde::Deserialize::deserialize(&mut decoder);
     let metadata = metadata.map_err(|error| error.to_string())?;
-    let nested = metadata.handles().any(|place| matches!(place, StateHandle::Parts(_)));
+    let nested = metadata.handles().any(|place| place.is_nested());
     if nested { Err("a part of a state has parts".to_owned()) } else { Ok(metadata) }
 }
 

@@ -143,7 +143,7 @@ impl SavepointFolder {
 /// Returns the name of the object that a handle refers to, or its URI.
 fn source(handle: &StateHandle) -> Option<&str> {
     match handle {
-        StateHandle::Inline(_) | StateHandle::Parts(_) => None,
+        StateHandle::Inline(_) | StateHandle::Parts(_) | StateHandle::Ranges { .. } => None,
         StateHandle::Object { name, .. } | StateHandle::External { uri: name, .. } => Some(name),
     }
 }

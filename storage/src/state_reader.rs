@@ -1,7 +1,7 @@
 //! Reads state wherever its handle says it is: in the checkpoint directory of the job, or in the objects of a snapshot that the job
 //! was started from. This module must never write to such a snapshot; it deletes one only if the job owns it.
 
-use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, is_metadata};
+use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, is_metadata, ranges};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
 use crate::savepoints::base;
 use bytes::Bytes;
@@ -74,6 +74,16 @@ impl StateReader {
             }
             (StateHandle::External { uri, .. }, _) => self.object(uri).await,
             (StateHandle::Parts(_), _) => Err(CheckpointError::IsInParts),
+            (StateHandle::Ranges { of, ranges }, directory) => match (&**of, directory) {
+                (StateHandle::External { uri, .. }, _) => {
+                    let objects = self.store_of(uri).await?;
+                    ranges::read(&*objects, last(uri), uri, ranges).await
+                }
+                (_, Some(directory)) => directory.read(handle).await,
+                (of, None) => {
+                    Err(CheckpointError::NoDirectory(of.object().unwrap_or_default().to_owned()))
+                }
+            },
         }
     }
 
@@ -336,12 +346,16 @@ impl StateReader {
     }
 
     async fn object(&self, uri: &str) -> Result<Bytes, CheckpointError> {
-        let missing = || CheckpointError::Missing(uri.to_owned());
-        let objects = self.store(parent(uri)).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => missing(),
+        let found = self.store_of(uri).await?.get(last(uri)).await?;
+        found.ok_or_else(|| CheckpointError::Missing(uri.to_owned()))
+    }
+
+    /// Opens the store of an object.
+    async fn store_of(&self, uri: &str) -> Result<Arc<dyn ObjectStore>, CheckpointError> {
+        self.store(parent(uri)).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => CheckpointError::Missing(uri.to_owned()),
             other => other.into(),
-        })?;
-        objects.get(last(uri)).await?.ok_or_else(missing)
+        })
     }
 
     async fn delete_object(&self, uri: &str) -> Result<(), StoreError> {
@@ -595,6 +609,7 @@ mod tests {
         let part = |state: &&StateHandle| model::StatePart {
             groups: Vec::new(),
             state: StateHandle::clone(state),
+            ranges: Vec::new(),
         };
         let parts = StateHandle::Parts(parts.iter().map(part).collect());
         directory(home).put_metadata(&metadata(number, 1, vec![parts])).await.unwrap();
@@ -745,6 +760,7 @@ mod tests {
                 vec![StateHandle::Parts(vec![model::StatePart {
                     groups: Vec::new(),
                     state: state(&five).clone(),
+                    ranges: Vec::new(),
                 }])],
             ),
             (8, vec![StateHandle::Inline(vec![1])]),

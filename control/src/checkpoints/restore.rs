@@ -109,7 +109,7 @@ pub fn assemble(
 
 /// Returns the state that subtask number `subtask` of a vertex is restored with: for each of its operators with state, the
 /// states of the subtasks in the checkpoint that it needs, in their order. For an operator with keyed state only, these are its own
-/// (with another parallelism, those with some of its key groups), without parts that have none of its key groups, and the first
+/// (with another parallelism, those with some of its key groups), without parts and ranges that have none of its key groups, and the first
 /// subtask's if there is broadcast state; for any other operator, the states of all subtasks. The flag is true if the subtask had
 /// reached the end of its data (with another parallelism, if all subtasks of its operators had); false if one of its operators is
 /// not in the checkpoint.
@@ -144,18 +144,15 @@ pub fn restore_of(
         let former = former.filter(|(index, _)| all_read(*index) || choice.has(*index, state, now));
         let states = former.filter_map(|(_, former)| former.state.as_ref());
         let own = owned_key_groups(subtask, vertex.parallelism, vertex.max_parallelism);
-        let needed = |part: &&StatePart| match choice {
-            Choice::All => true,
+        let needed = |part: &StatePart| match choice {
+            Choice::All => Some(part.state.clone()),
             // With broadcast state, parts of the first subtask are read too.
-            Choice::Own | Choice::Overlapping => part.may_have(&own),
+            Choice::Own | Choice::Overlapping => part.needed(&own),
         };
         let mut handles = Vec::new();
         for state in states {
             match state {
-                StateHandle::Parts(parts) => {
-                    let needed = parts.iter().filter(needed);
-                    handles.extend(needed.map(|part| part.state.clone()));
-                }
+                StateHandle::Parts(parts) => handles.extend(parts.iter().filter_map(needed)),
                 whole => handles.push(whole.clone()),
             }
         }

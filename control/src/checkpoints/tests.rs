@@ -483,6 +483,42 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
 
 /// A subtask of another parallelism gets those parts of a state alone that may have its key groups.
 #[test]
+fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
+    use model::{StatePart, StateRange};
+    let whole = StateHandle::Object { name: "a".to_owned(), bytes: 128 };
+    // A range per key group of a subtask that owned all.
+    let range =
+        |group| StateRange { groups: (group, group), offset: u64::from(group), bytes: 1, crc: 0 };
+    let groups = vec![(0, 127)];
+    let part = StatePart { groups, state: whole.clone(), ranges: (0..128).map(range).collect() };
+    let states = |part: &StatePart| {
+        let state = StateHandle::Parts(vec![part.clone()]);
+        let part = SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)] };
+        metadata(5, &[(TaskIndex(0), part)].into())
+    };
+    let mut graph = graph(vec![vertex(1, 5)], vec![]);
+    graph.vertices[0].max_parallelism = 128;
+    graph.nodes[0].operator_id = OperatorId(1);
+    graph.nodes[0].states = vec![declaration("sum", "value", &[("key", "u64")])];
+    let of = |graph: &model::JobGraph, part: &StatePart, subtask| {
+        let (restore, _) = restore_of(&states(part), graph, &graph.vertices[0], subtask);
+        restore.into_iter().flat_map(|(_, handles)| handles).collect::<Vec<_>>()
+    };
+    let mut read = Vec::new();
+    for subtask in 0..5 {
+        match &of(&graph, &part, subtask)[..] {
+            [StateHandle::Ranges { of, ranges }] if **of == whole => read.extend_from_slice(ranges),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(read, part.ranges, "each range is read by its owner alone");
+    let inline = StatePart { state: StateHandle::Inline(vec![0; 64]), ..part.clone() };
+    assert_eq!(of(&graph, &inline, 3), std::slice::from_ref(&inline.state));
+    graph.vertices[0].parallelism = 1;
+    assert_eq!(of(&graph, &part, 0), [whole], "with its own parallelism the whole is checked");
+}
+
+#[test]
 fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     use model::StatePart;
     let object = |name: &str| StateHandle::Object { name: name.to_owned(), bytes: 1 };
@@ -490,6 +526,7 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
         let part = |(name, groups): &(&str, &[_])| StatePart {
             groups: groups.to_vec(),
             state: object(name),
+            ranges: Vec::new(),
         };
         let operators = vec![(OperatorId(1), StateHandle::Parts(of.iter().map(part).collect()))];
         SubtaskSnapshot { ended: false, operators }

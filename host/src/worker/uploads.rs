@@ -14,7 +14,7 @@ use std::{
     ops::RangeInclusive,
     sync::{Arc, Mutex, PoisonError},
 };
-use storage::checkpoints::{CheckpointDirectory, CheckpointError, PartWriter};
+use storage::checkpoints::{CheckpointDirectory, CheckpointError, PartWriter, Ranges};
 use streaming::StateChunk;
 use tokio::{
     runtime::Handle,
@@ -154,6 +154,8 @@ impl Upload {
 struct Part {
     /// The key groups of its entries; `None`: any.
     groups: Option<Vec<u32>>,
+    /// The ranges of its chunks, if it has few key groups.
+    ranges: Ranges,
     /// A copy of its chunks, while the snapshot may still be small enough for an inline handle.
     held: Vec<u8>,
     /// The bytes of all its chunks.
@@ -281,6 +283,10 @@ impl Uploading {
         self.bytes += length;
         part.bytes += length;
         if let (Some(groups), Some(more)) = (&mut part.groups, chunk.groups) {
+            // Chunks list their groups in ascending order; one without entries has the names of fields, which anybody may check.
+            let ends = more.first().zip(more.last());
+            let groups_of = ends.map_or((0, u32::MAX), |(first, last)| (*first, *last));
+            part.ranges.add(groups_of, &chunk.bytes);
             groups.extend(more);
         }
         if self.bytes <= self.target.inline_max {
@@ -329,7 +335,10 @@ impl Uploading {
         let Some(writer) = part.writer.take() else { return Ok(None) };
         part.bytes = 0;
         let groups = part.groups.as_mut().map(std::mem::take).map_or_else(Vec::new, runs_of);
-        Ok(Some(Box::pin(async move { Ok(StatePart { groups, state: writer.finish().await? }) })))
+        let ranges = part.ranges.take();
+        Ok(Some(Box::pin(async move {
+            Ok(StatePart { groups, state: writer.finish().await?, ranges })
+        })))
     }
 }
 

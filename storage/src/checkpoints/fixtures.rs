@@ -5,7 +5,7 @@
 use super::tests::metadata;
 use super::{decode, encode};
 use model::testing::declaration;
-use model::{CheckpointMetadata, StateHandle, StatePart};
+use model::{CheckpointMetadata, StateHandle, StatePart, StateRange};
 use std::path::Path;
 
 fn object(name: &str) -> StateHandle {
@@ -27,10 +27,22 @@ fn whole_states() -> CheckpointMetadata {
 
 fn states_in_parts() -> CheckpointMetadata {
     let mut metadata = whole_states();
-    let few = StatePart { groups: vec![(0, 3), (7, 7)], state: object("job/a.0") };
-    let any = StatePart { groups: Vec::new(), state: object("job/a.1") };
+    let few =
+        StatePart { groups: vec![(0, 3), (7, 7)], state: object("job/a.0"), ranges: Vec::new() };
+    let any = StatePart { groups: Vec::new(), state: object("job/a.1"), ranges: Vec::new() };
     for saved in metadata.operators.values_mut() {
         saved.subtasks[0].state = Some(StateHandle::Parts(vec![few.clone(), any.clone()]));
+    }
+    metadata
+}
+
+/// Metadata with the ranges of a part.
+fn states_in_ranges() -> CheckpointMetadata {
+    let mut metadata = states_in_parts();
+    for saved in metadata.operators.values_mut() {
+        let Some(StateHandle::Parts(parts)) = &mut saved.subtasks[0].state else { continue };
+        let range = |groups, offset| StateRange { groups, offset, bytes: 35_000, crc: 0xdead_beef };
+        parts[0].ranges = vec![range((0, 3), 0), range((7, 7), 35_000)];
     }
     metadata
 }
@@ -46,7 +58,12 @@ fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
 
 #[test]
 fn metadata_of_released_versions_is_read_and_no_damage_panics() {
-    for (name, expected) in [("whole.bin", whole_states()), ("parts.bin", states_in_parts())] {
+    let versions = [
+        ("whole.bin", whole_states()),
+        ("parts.bin", states_in_parts()),
+        ("ranges.bin", states_in_ranges()),
+    ];
+    for (name, expected) in versions {
         let bytes = fixture(name, &encode(&expected).unwrap());
         assert_eq!(decode(&bytes).as_ref(), Ok(&expected), "{name}");
         assert_eq!(encode(&expected).unwrap(), bytes, "{name} is written alike");
@@ -67,9 +84,19 @@ fn a_part_that_has_parts_is_refused() {
     let mut metadata = states_in_parts();
     for saved in metadata.operators.values_mut() {
         let inner = saved.subtasks[0].state.clone().unwrap();
-        let outer = StatePart { groups: Vec::new(), state: inner };
+        let outer = StatePart { groups: Vec::new(), state: inner, ranges: Vec::new() };
         saved.subtasks[0].state = Some(StateHandle::Parts(vec![outer]));
     }
     let refused = decode(&encode(&metadata).unwrap());
     assert_eq!(refused, Err("a part of a state has parts".to_owned()));
+}
+
+#[test]
+fn metadata_with_ranges_in_place_of_a_state_is_refused() {
+    let mut metadata = whole_states();
+    for saved in metadata.operators.values_mut() {
+        let of = Box::new(object("job/a"));
+        saved.subtasks[0].state = Some(StateHandle::Ranges { of, ranges: Vec::new() });
+    }
+    assert!(decode(&encode(&metadata).unwrap()).is_err());
 }

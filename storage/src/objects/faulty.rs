@@ -153,6 +153,15 @@ impl ObjectStore for FaultyObjects {
         self.call(|faults| &faults.reads, move |inner| inner.get(&name))
     }
 
+    fn get_ranges(
+        &self,
+        name: &str,
+        ranges: Vec<std::ops::Range<u64>>,
+    ) -> StoreFuture<Option<Bytes>> {
+        let name = name.to_owned();
+        self.call(|faults| &faults.reads, move |inner| inner.get_ranges(&name, ranges))
+    }
+
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
         let name = name.to_owned();
         self.call(|faults| &faults.writes, move |inner| inner.put_new(&name, bytes))

@@ -12,7 +12,8 @@ use crate::disk::DiskCalls;
 use bytes::Bytes;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom},
+    ops::Range,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
@@ -144,23 +145,42 @@ impl Folder {
 }
 
 impl Folder {
-    fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
-        let path = self.path(name)?;
+    /// Opens the file of an object for reading; `None` if there is none.
+    fn open_file(path: &Path) -> Result<Option<File>, StoreError> {
         // Opening a named pipe waits for somebody who writes to it, so the type is looked at first.
-        let opened = fs::metadata(&path).and_then(|meta| match meta.is_file() {
-            true => File::open(&path).map(|file| (meta, Some(file))),
+        let opened = fs::metadata(path).and_then(|meta| match meta.is_file() {
+            true => File::open(path).map(|file| (meta, Some(file))),
             false => Ok((meta, None)),
         });
-        let mut file = match opened {
-            Ok((_, Some(file))) => file,
-            Ok((meta, None)) if meta.is_dir() => return Ok(None),
+        match opened {
+            Ok((_, Some(file))) => Ok(Some(file)),
+            Ok((meta, None)) if meta.is_dir() => Ok(None),
             Ok((_, None)) => {
                 let why = "it is a named pipe, a socket or a device, not a regular file".to_owned();
-                return Err(StoreError::Corrupt { path: path.display().to_string(), why });
+                Err(StoreError::Corrupt { path: path.display().to_string(), why })
             }
-            Err(e) if absent(&e) => return Ok(None),
-            Err(e) => return Err(StoreError::from_io(&path, &e)),
-        };
+            Err(e) if absent(&e) => Ok(None),
+            Err(e) => Err(StoreError::from_io(path, &e)),
+        }
+    }
+
+    fn get_ranges(&self, name: &str, ranges: &[Range<u64>]) -> Result<Option<Bytes>, StoreError> {
+        let path = self.path(name)?;
+        let Some(mut file) = Self::open_file(&path)? else { return Ok(None) };
+        let mut all = Vec::new();
+        for Range { start, end } in ranges {
+            let begin = SeekFrom::Start(start.saturating_add(frame::HEADER_BYTES as u64));
+            let read = file.seek(begin);
+            let read = read
+                .and_then(|_| (&mut file).take(end.saturating_sub(*start)).read_to_end(&mut all));
+            read.map_err(|e| StoreError::from_io(&path, &e))?;
+        }
+        Ok(Some(all.into()))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let path = self.path(name)?;
+        let Some(mut file) = Self::open_file(&path)? else { return Ok(None) };
         let mut all = Vec::new();
         file.read_to_end(&mut all).map_err(|e| StoreError::from_io(&path, &e))?;
         frame::checked(FILE_MAGIC, &path.display().to_string(), all.into()).map(Some)
@@ -271,6 +291,11 @@ impl ObjectStore for FileObjects {
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
         let name = name.to_owned();
         self.call(move |folder| folder.get(&name))
+    }
+
+    fn get_ranges(&self, name: &str, ranges: Vec<Range<u64>>) -> StoreFuture<Option<Bytes>> {
+        let name = name.to_owned();
+        self.call(move |folder| folder.get_ranges(&name, &ranges))
     }
 
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {

@@ -33,7 +33,7 @@ pub(crate) use stream::PieceWriter;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use platform::Platform;
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{fmt, io, ops::Range, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// Maximum length of an object's name in bytes; each segment between two `/` may have 200 bytes. A call with a longer name fails with
@@ -57,6 +57,13 @@ pub type FolderChoice = Box<dyn Fn(&str) -> bool + Send + Sync>;
 pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Reads the whole object; `None` if there is no object of that name. [`StoreError::Corrupt`] if its content is damaged.
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
+    /// Reads these ranges of the object's content, in bytes, and returns them joined; `None` if there is no object of that name. Ranges
+    /// end with the content, so that fewer bytes may come. The caller has a checksum of them: the store may check none. By default the
+    /// whole object is read, and checked.
+    fn get_ranges(&self, name: &str, ranges: Vec<Range<u64>>) -> StoreFuture<Option<Bytes>> {
+        let whole = self.get(name);
+        Box::pin(async move { Ok(whole.await?.map(|whole| cut(&whole, &ranges))) })
+    }
     /// Creates the object unless one of that name exists, which is no error ([`PutNew::Exists`]); atomic among all processes on
     /// the store.
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
@@ -83,6 +90,13 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     }
     /// Returns the place of the store (a path or URI, `memory` for one in memory), for messages. Asks nothing.
     fn location(&self) -> String;
+}
+
+/// Returns these ranges of an object's content, joined.
+fn cut(whole: &[u8], ranges: &[Range<u64>]) -> Bytes {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(whole.len());
+    let of = |range: &Range<u64>| whole.get(place(range.start)..place(range.end));
+    ranges.iter().filter_map(of).collect::<Vec<_>>().concat().into()
 }
 
 /// The outcome of [`ObjectStore::put_new`], which creates an object only if it is absent, when the call did not fail: created, or left as

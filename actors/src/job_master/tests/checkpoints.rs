@@ -391,7 +391,11 @@ async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_w
 
 /// A state in these parts.
 fn in_parts(states: &[StateHandle]) -> StateHandle {
-    let part = |state: &StateHandle| StatePart { groups: Vec::new(), state: state.clone() };
+    let part = |state: &StateHandle| StatePart {
+        groups: Vec::new(),
+        state: state.clone(),
+        ranges: Vec::new(),
+    };
     StateHandle::Parts(states.iter().map(part).collect())
 }
 

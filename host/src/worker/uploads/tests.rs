@@ -260,3 +260,57 @@ async fn a_store_of_files_gets_parts_of_16_mib() {
     let expected = [(0, 63, sixteen), (64, 127, sixteen), (128, 159, 8 << 20)];
     assert_eq!(shown, expected.map(|(first, last, bytes)| (vec![(first, last)], bytes)));
 }
+
+/// Chunks of 256 KiB of one former subtask in the order of its key groups, each with three groups.
+fn chunks_of(owned: std::ops::Range<u32>) -> impl Iterator<Item = (Vec<u32>, u8)> {
+    owned.step_by(2).map(|group| (vec![group, group + 1, group + 2], u8::try_from(group).unwrap()))
+}
+
+/// Stores the state of former subtasks, `parallelism` of them, and returns the directory and the parts of each.
+async fn stored(parallelism: u32) -> Vec<(CheckpointDirectory, Vec<StatePart>)> {
+    let mut all = Vec::new();
+    for subtask in 0..parallelism {
+        let test = Test::new();
+        let owned = model::owned_key_groups(subtask, parallelism, 126);
+        for (groups, content) in chunks_of(owned.clone()) {
+            let groups = groups.into_iter().filter(|group| owned.contains(group)).collect();
+            test.add(Some(groups), content, CHUNK);
+        }
+        let StateHandle::Parts(parts) = test.end().await.unwrap() else { panic!("no parts") };
+        all.push((CheckpointDirectory::new(Arc::new(test.store.clone())), parts));
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_subtask_of_another_parallelism_reads_little_more_than_the_chunks_with_its_key_groups() {
+    for (before, after) in [(2, 5), (5, 3), (1, 2)] {
+        let former = stored(before).await;
+        for subtask in 0..after {
+            let own = model::owned_key_groups(subtask, after, 126);
+            let (mut read, mut parts, mut content) = (0, 0, Vec::new());
+            for (directory, stored) in &former {
+                for handle in stored.iter().filter_map(|part| part.needed(&own)) {
+                    let bytes = directory.read(&handle).await.unwrap();
+                    assert_eq!(bytes.len() as u64, handle.bytes());
+                    (read, parts) = (read + bytes.len(), parts + 1);
+                    content.extend(bytes.chunks(CHUNK).map(|chunk| chunk[0]));
+                }
+            }
+            let expected = (0..before).flat_map(|subtask| {
+                let owned = model::owned_key_groups(subtask, before, 126);
+                let own = &own;
+                let chunks = chunks_of(owned.clone()).filter(move |(groups, _)| {
+                    groups.iter().any(|group| own.contains(group) && owned.contains(group))
+                });
+                chunks.map(|(_, content)| content)
+            });
+            let mut expected: Vec<u8> = expected.collect();
+            content.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(content, expected, "{before} to {after}, subtask {subtask}");
+            let share = own.len().div_ceil(2) * CHUNK;
+            assert!(read <= share + parts * 2 * CHUNK, "{read} bytes of {share}, {parts} parts");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Reading of states: whole, or ranges of a part, which are what a subtask of another parallelism reads. Each range has a checksum of its own, because that
+//! of the object needs the whole object.
+
+use super::{CheckpointDirectory, CheckpointError};
+use crate::objects::{ObjectStore, StoreError};
+use bytes::Bytes;
+use crc32fast::Hasher;
+use model::{StateHandle, StatePart, StateRange};
+use std::ops::Range;
+
+/// The ranges of a part that is being written: one per chunk, neighbours joined where there would be too many.
+#[derive(Debug, Default)]
+pub struct Ranges(Vec<StateRange>);
+
+impl Ranges {
+    /// Adds the next bytes of the part, whose entries have key groups from `groups.0` to `groups.1`.
+    pub fn add(&mut self, groups: (u32, u32), bytes: &[u8]) {
+        let offset = self.0.last().map_or(0, |last| last.offset + last.bytes);
+        let crc = crc32fast::hash(bytes);
+        self.0.push(StateRange { groups, offset, bytes: bytes.len() as u64, crc });
+    }
+
+    /// Takes out the ranges, at most [`StatePart::RANGES_MAX`].
+    pub fn take(&mut self) -> Vec<StateRange> {
+        let ranges = std::mem::take(&mut self.0);
+        let joined = ranges.len().div_ceil(StatePart::RANGES_MAX).max(1);
+        ranges.chunks(joined).filter_map(|some| some.iter().copied().reduce(join)).collect()
+    }
+}
+
+/// Returns two ranges that follow each other as one.
+fn join(first: StateRange, second: StateRange) -> StateRange {
+    let (low, high) = (first.groups.0.min(second.groups.0), first.groups.1.max(second.groups.1));
+    let mut crc = Hasher::new_with_initial_len(first.crc, first.bytes);
+    crc.combine(&Hasher::new_with_initial_len(second.crc, second.bytes));
+    let bytes = first.bytes + second.bytes;
+    StateRange { groups: (low, high), offset: first.offset, bytes, crc: crc.finalize() }
+}
+
+impl CheckpointDirectory {
+    /// Reads the bytes of a handle: inline bytes, an object of this directory, or ranges of one.
+    ///
+    /// # Errors
+    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory
+    /// ([`StateHandle::External`]); [`CheckpointError::IsInParts`] for [`StateHandle::Parts`], whose parts are read one by one.
+    pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
+        let name = match handle {
+            StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
+            StateHandle::Object { name, .. } => name,
+            StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
+            StateHandle::Parts(_) => return Err(CheckpointError::IsInParts),
+            StateHandle::Ranges { of, ranges } => {
+                let name = of.object().ok_or(CheckpointError::IsInParts)?;
+                let name = (self.full(name), self.shown(name));
+                return read(&*self.objects, &name.0, &name.1, ranges).await;
+            }
+        };
+        let found = self.objects.get(&self.full(name)).await?;
+        found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
+    }
+}
+
+/// Reads ranges of the object `name` of a store, in their order, and checks each. `place` is the object's place for messages.
+///
+/// # Errors
+/// Returns the store's error; [`CheckpointError::Missing`] if there is no such object; [`StoreError::Corrupt`], which names the object
+/// and the range, if a range is cut or changed.
+pub(crate) async fn read(
+    objects: &dyn ObjectStore,
+    name: &str,
+    place: &str,
+    ranges: &[StateRange],
+) -> Result<Bytes, CheckpointError> {
+    let corrupt = |why: String| StoreError::Corrupt { path: place.to_owned(), why };
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for StateRange { offset, bytes, .. } in ranges {
+        let end =
+            offset.checked_add(*bytes).ok_or_else(|| corrupt("a range ends nowhere".into()))?;
+        match runs.last_mut() {
+            Some(run) if run.end == *offset => run.end = end,
+            _ => runs.push(*offset..end),
+        }
+    }
+    let all = objects.get_ranges(name, runs).await?;
+    let all = all.ok_or_else(|| CheckpointError::Missing(place.to_owned()))?;
+    let mut rest = &*all;
+    for StateRange { offset, bytes, crc, .. } in ranges {
+        let length = usize::try_from(*bytes).unwrap_or(usize::MAX);
+        let damaged = |why: &str| corrupt(format!("its {bytes} bytes from {offset} on {why}"));
+        let (range, others) = rest.split_at_checked(length).ok_or_else(|| damaged("are cut"))?;
+        if crc32fast::hash(range) != *crc {
+            return Err(damaged("do not match their checksum").into());
+        }
+        rest = others;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;
