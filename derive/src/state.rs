@@ -62,7 +62,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
     let state = expand(input)?;
     let krate = runtime(input)?;
-    let (mut gather, mut lists, mut deal) = (vec![], vec![], vec![]);
+    let (mut gather, mut lists, mut deal, mut passes) = (vec![], vec![], vec![], vec![]);
     for (number, field) in named_fields(input)?.iter().enumerate() {
         let (ident, ty) = (&field.ident, &field.ty);
         let list = format_ident!("field_{number}");
@@ -71,6 +71,10 @@ pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
             #ident: <#ty as #krate::state::OperatorStateField>::redistribute(#list, share)
         });
         lists.push(list);
+        let row = Literal::u32_unsuffixed(number as u32);
+        passes.push(quote_spanned! {ty.span()=>
+            <#ty as #krate::state::OperatorStateField>::list(&mut self.#ident, #row, pass);
+        });
     }
     let generics = bounded(input, &krate);
     let (implemented, used, clause) = generics.split_for_impl();
@@ -85,6 +89,9 @@ pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
                     #(#gather)*
                 }
                 Self { #(#deal),* }
+            }
+            fn lists(&mut self, pass: &mut #krate::state::ListPass<'_, '_>) {
+                #(#passes)*
             }
         }
     })

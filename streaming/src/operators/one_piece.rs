@@ -1,5 +1,5 @@
 //! The warning for state that an operator encodes in one piece at a barrier: its task handles no records meanwhile, however long that
-//! takes. State of keys and timers are not meant; they are written while records come.
+//! takes. State of keys, timers and the lists of `process_with_state` are not meant; they are written while records come.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +23,8 @@ impl OnePiece {
                 operator,
                 bytes,
                 "the operator writes this state in one piece at each checkpoint, and its task handles no records meanwhile (above {ENOUGH} \
-                 bytes about 5 ms and more); keep most of it in state of keys, which is written while records come; state of a subtask, \
-                 unlike broadcast state, also shrinks with more subtasks"
+                 bytes about 5 ms and more); keep most of it in state of keys or in lists of a subtask's state, which are written while records \
+                 come"
             );
         }
         warns

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{OperatorState, Share, read_share, write_operator_state},
+    state::{ListSnapshot, OperatorState, Share, Slice, read_share},
     types::Record,
 };
 
@@ -145,17 +145,19 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
 }
 
 /// The operator that runs a [`StatefulProcessFunction`] with the state of its subtask. When it opens it restores its share of the state of
-/// all former subtasks; at each barrier it encodes its whole state at once, before later records. An error of the function fails the task
+/// all former subtasks; at each barrier it begins to write its state, in slices while later records come. An error of the function fails the task
 /// with [`TaskError::User`], state of another type than the program's with [`TaskError::Deployment`], and damaged state with
 /// [`TaskError::Restore`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,
+    snapshot: ListSnapshot,
 }
 
 impl<F, S: OperatorState> StatefulProcess<F, S> {
     /// Makes the operator of one subtask, with an empty state.
     pub fn new(function: F) -> Self {
-        Self { process: Process::new(Holding { function, state: S::empty() }) }
+        let process = Process::new(Holding { function, state: S::empty() });
+        Self { process, snapshot: ListSnapshot::default() }
     }
 }
 
@@ -212,13 +214,27 @@ where
         self.process.event(event, out, context)
     }
 
-    fn snapshot(
+    fn begin_snapshot(
         &mut self,
         _checkpoint: u64,
         context: &OperatorContext,
-    ) -> Result<Option<Vec<u8>>, TaskError> {
-        let bytes = write_operator_state(&self.process.function.state);
-        bytes.map(Some).map_err(|error| failed(context, error))
+    ) -> Result<bool, TaskError> {
+        self.snapshot.begin(&mut self.process.function.state, context.subtask());
+        Ok(true)
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        let written = self.snapshot.write(&mut self.process.function.state, slice);
+        written.map_err(|error| failed(context, error))
+    }
+
+    fn abort_snapshot(&mut self) -> bool {
+        self.snapshot.abort();
+        true
     }
 
     fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
@@ -227,5 +243,92 @@ where
 
     fn dispose(&mut self, context: &OperatorContext) {
         Operator::<T>::dispose(&mut self.process, context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chain::NoConsumer,
+        operators::SideOutputs,
+        seam::Interrupt,
+        state::{ListState, UnionListState},
+    };
+
+    #[derive(derive::OperatorState)]
+    #[flott(crate = crate)]
+    struct Seen {
+        all: ListState<u64>,
+        maxima: UnionListState<u64>,
+    }
+
+    /// Keeps all numbers and forgets them at 0.
+    #[derive(Clone)]
+    struct Keep;
+
+    impl StatefulProcessFunction<u64> for Keep {
+        type State = Seen;
+        type Out = u64;
+        fn process(
+            &mut self,
+            n: u64,
+            seen: &mut Seen,
+            _out: &mut Collector<u64>,
+        ) -> Result<(), BoxError> {
+            if n == 0 {
+                seen.all.take()?;
+                seen.maxima.clear();
+            }
+            seen.all.push(n);
+            seen.maxima.push(n);
+            Ok(())
+        }
+    }
+
+    fn run(
+        operator: &mut StatefulProcess<Keep, Seen>,
+        numbers: impl Iterator<Item = u64>,
+        context: &OperatorContext,
+    ) {
+        let (sides, interrupt) = (SideOutputs::default(), Interrupt::default());
+        let mut out = Collector::new(Box::new(NoConsumer), sides, interrupt);
+        let mut batch = Batch::from(numbers.collect::<Vec<_>>());
+        operator.process(&mut batch, &mut out, context).unwrap();
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn state_at_the_barrier_is_written_while_records_change_it() {
+        let context = OperatorContext::for_tests(0, 1);
+        for aborted in [false, true] {
+            let mut operator = StatefulProcess::<Keep, Seen>::new(Keep);
+            run(&mut operator, 1..10_000, &context);
+            let begun = Operator::<u64>::begin_snapshot(&mut operator, 1, &context).unwrap();
+            assert!(begun);
+            run(&mut operator, 10_000..10_100, &context);
+            let mut slice = Slice::new(1_000, 1_000, &|| true);
+            let mut write = |operator: &mut StatefulProcess<Keep, Seen>| {
+                let done = Operator::<u64>::write_snapshot(operator, &mut slice, &context);
+                (done.unwrap(), std::mem::take(&mut slice.chunks))
+            };
+            assert!(!write(&mut operator).0);
+            run(&mut operator, 0..5, &context);
+            if aborted {
+                assert!(Operator::<u64>::abort_snapshot(&mut operator));
+                assert_eq!(write(&mut operator), (true, Vec::new()));
+                continue;
+            }
+            let mut slice = Slice::whole();
+            assert!(Operator::<u64>::write_snapshot(&mut operator, &mut slice, &context).unwrap());
+            let snapshots = slice.chunks.iter().map(|chunk| chunk.bytes.to_vec()).collect();
+            let context = OperatorContext::for_tests(0, 1).restoring(snapshots);
+            let mut restored = StatefulProcess::<Keep, Seen>::new(Keep);
+            Operator::<u64>::open(&mut restored, &context).unwrap();
+            let state = restored.operator_state();
+            assert!(state.all.get().unwrap().iter().copied().eq(1..10_000));
+            assert!(state.maxima.get().unwrap().iter().copied().eq(1..10_000));
+            assert_eq!(operator.operator_state().all.get().unwrap(), [0, 1, 2, 3, 4]);
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     operators::{BoxError, OperatorContext, OperatorMail},
-    state::{OperatorState, Row, RowWriter, Share, State, StateDeclaration},
+    state::{ListPass, OperatorState, Row, RowWriter, Share, State, StateDeclaration},
     types::CodecError,
 };
 
@@ -35,6 +35,7 @@ impl OperatorState for NoWriterState {
     fn redistribute(_parts: Vec<Self>, _share: Share) -> Self {
         Self
     }
+    fn lists(&mut self, _pass: &mut ListPass<'_, '_>) {}
 }
 
 /// The type of the [`Committer`] or [`GlobalCommitter`] of a sink that has none: the job then has no such operator, and neither the

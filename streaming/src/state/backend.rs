@@ -95,6 +95,12 @@ pub enum StateError {
         /// The structure of the key's type in the program, and its fingerprint.
         declared: String,
     },
+    /// A list of operator state was moved out of the struct of state while a checkpoint was being written, which then cannot be completed.
+    #[error(
+        "the function has moved a list of its operator state to another place while a checkpoint was being written: take the list's \
+         values instead"
+    )]
+    MovedList,
 }
 
 /// A read of keys from the backend's storage, which the backend wants to have done. The caller runs the future outside of the task's

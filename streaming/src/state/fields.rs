@@ -6,16 +6,19 @@
 
 use super::{
     StateError,
+    lists::Unwritten,
     row::{FieldRows, Row, StateField},
 };
-use crate::types::{CodecError, FlottType, fingerprint, structure};
-use std::{collections::BTreeMap, fmt};
+use crate::types::{CodecError, FlottType, check_written, fingerprint, structure};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A list of values that belongs to a key or to a subtask. Checkpoints contain all values.
 ///
 /// Appending does not read the list: a backend can write the new values after the ones it has.
 pub struct ListState<V> {
     values: Vec<V>,
+    /// What the running snapshot of operator state has to write of the values; `None` for a list of a key.
+    unwritten: Option<Arc<Unwritten<V>>>,
 }
 
 impl<V: FlottType> ListState<V> {
@@ -34,22 +37,39 @@ impl<V: FlottType> ListState<V> {
     /// Returns the values in the order in which they were appended, and leaves the list empty.
     ///
     /// # Errors
-    /// Fails with the backend's error if it cannot read the values; never with the in-memory backend.
+    /// Fails with the backend's error if it cannot read the values. With the in-memory backend fails only for a list of a subtask, and
+    /// with [`StateError::Codec`], if a value cannot be encoded that a running checkpoint needs.
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
+        if let Some(unwritten) = self.unwritten.take() {
+            unwritten.encode(&self.values);
+            check_written()?;
+        }
         Ok(std::mem::take(&mut self.values))
     }
-    /// Removes all values of the list and frees their memory.
+    /// Removes all values of the list and frees their memory; those that a running checkpoint needs, as soon as it has written them.
     pub fn clear(&mut self) {
-        self.values = Vec::new();
+        *self = Self::of(Vec::new());
     }
     pub(super) fn of(values: Vec<V>) -> Self {
-        Self { values }
+        Self { values, unwritten: None }
+    }
+    pub(super) fn parts(&mut self) -> (&[V], &mut Option<Arc<Unwritten<V>>>) {
+        (&self.values, &mut self.unwritten)
     }
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
-    pub(super) fn into_values(self) -> Vec<V> {
-        self.values
+    pub(super) fn into_values(mut self) -> Vec<V> {
+        std::mem::take(&mut self.values)
+    }
+}
+
+impl<V> Drop for ListState<V> {
+    /// Leaves the values to the snapshot that is being written.
+    fn drop(&mut self) {
+        if let Some(unwritten) = self.unwritten.take() {
+            unwritten.keep(std::mem::take(&mut self.values));
+        }
     }
 }
 
@@ -63,7 +83,7 @@ impl<V: FlottType> StateField for ListState<V> {
         vec![("value", structure::<V>())]
     }
     fn empty() -> Self {
-        Self { values: Vec::new() }
+        Self::of(Vec::new())
     }
     fn holds_nothing(&self) -> bool {
         self.values.is_empty()

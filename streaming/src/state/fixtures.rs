@@ -209,12 +209,47 @@ fn the_fixture_of_changes_is_read_on_top_of_its_base_and_damage_is_an_error() {
     }
 }
 
-#[test]
-fn the_fixture_of_operator_state_is_read_and_written_alike_and_damage_is_an_error() {
+fn offsets() -> Offsets {
     let mut state = <Offsets as State>::empty();
     state.waiting.push("x".to_owned());
     state.of.push(7);
     state.of.push(300);
+    state
+}
+
+#[test]
+fn the_fixture_of_operator_state_in_runs_is_read_and_written_alike_and_damage_is_an_error() {
+    let written = |mut state: Offsets| {
+        let (mut snapshot, mut slice) = (ListSnapshot::default(), Slice::whole());
+        snapshot.begin(&mut state, 0);
+        assert!(snapshot.write(&mut state, &mut slice).unwrap());
+        slice.chunks.iter().flat_map(|chunk| chunk.bytes.to_vec()).collect::<Vec<_>>()
+    };
+    let bytes = fixture("operator-2.bin", &written(offsets()));
+    let read = |bytes: &[u8]| read_operator_state::<Offsets>(&[bytes.to_vec()], Share::new(0, 1));
+    assert_eq!(written(read(&bytes).unwrap()), bytes);
+    assert_eq!(written(offsets()), bytes);
+    // The run of each list is a snapshot of its own, so that one cut between the two is read.
+    let whole = (0..bytes.len()).filter(|length| read(&bytes[..*length]).is_ok());
+    let [first] = whole.collect::<Vec<_>>()[..] else { panic!("one list before the other") };
+    assert_eq!(read(&bytes[..first]).unwrap().waiting.get().unwrap(), ["x"]);
+    assert!(read(&bytes[..first]).unwrap().of.get().unwrap().is_empty());
+    for changed in flipped(&bytes) {
+        // The values of a subtask with another number are the same ones, and so are those of a list beside one with another name.
+        let numbers = |bytes: &[u8]| [bytes[1], bytes[first + 1]];
+        let read = read_share::<Offsets>(std::slice::from_ref(&changed), Share::new(0, 1));
+        if let Ok((other, dropped)) = read
+            && dropped.is_empty()
+            && numbers(&changed) == numbers(&bytes)
+        {
+            assert_ne!(written(other), bytes);
+        }
+    }
+}
+
+#[test]
+fn the_fixture_of_operator_state_is_read_and_written_alike_and_damage_is_an_error() {
+    let state = offsets();
     let bytes = fixture("operator.bin", &write_operator_state(&state).unwrap());
     let read = |bytes: &[u8]| read_operator_state::<Offsets>(&[bytes.to_vec()], Share::new(0, 1));
     assert_eq!(write_operator_state(&read(&bytes).unwrap()).unwrap(), bytes);

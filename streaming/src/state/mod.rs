@@ -15,6 +15,7 @@ mod changes;
 mod chunks;
 mod fields;
 mod key_groups;
+mod lists;
 mod operator;
 mod row;
 mod snapshot;
@@ -25,6 +26,7 @@ pub use backend::StateError;
 pub(crate) use chunks::{CHUNK_BYTES, ENTRY_WORK, Pool};
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
+pub(crate) use lists::ListSnapshot;
 pub(crate) use operator::read_share;
 pub use operator::{OperatorState, UnionListState};
 pub use row::State;
@@ -38,6 +40,7 @@ pub use self::{
     backend::{Fetch, Free, Incremental, Place, SnapshotKind, StateBackend, Taken},
     chunks::Slice,
     key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group},
+    lists::ListPass,
     operator::{OperatorStateField, Share, read_operator_state, write_operator_state},
     row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, StateField},
     snapshot::{read_snapshot, write_snapshot},

@@ -1,11 +1,12 @@
 //! State that belongs to a subtask and to no key: how it is written to a snapshot, and how it is redistributed when a
 //! job is restored with another parallelism.
 //!
-//! A subtask's snapshot is the version byte 1, the fields as in a snapshot of keyed state, and the rows of the struct.
-//! At a restore every subtask reads the snapshots of all former subtasks and keeps its share.
+//! A subtask's snapshot consists of runs of the lists' values, which are written while records come (`lists.rs`): the version byte 2, the
+//! number of the subtask, the fields as in a snapshot of keyed state, and rows. Version 1, which sinks write at the barrier, has the
+//! fields and all rows of the struct. At a restore every subtask reads the snapshots of all former subtasks and keeps its share.
 
 use super::{
-    FieldRows, ListState, Row, RowReader, RowWriter, State, StateError, StateField,
+    FieldRows, ListPass, ListState, Row, RowReader, RowWriter, State, StateError, StateField,
     row::matching,
     snapshot::{dropped, read_fields, write_fields},
 };
@@ -16,7 +17,10 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+/// The version of a subtask's state in one piece.
 const VERSION: u8 = 1;
+/// The version of a run of values, several of which follow each other.
+pub(super) const IN_RUNS: u8 = 2;
 
 /// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by `#[derive(OperatorState)]`; a
 /// [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) and the writer of a sink use it. At a restore each subtask gets
@@ -56,6 +60,9 @@ pub trait OperatorState: State {
     /// Returns the state of the subtask that `share` names, at a restore. `parts` are the states of all subtasks from before the restore,
     /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
+    #[doc(hidden)]
+    /// Calls [`OperatorStateField::list`] for each field, with its number.
+    fn lists(&mut self, pass: &mut ListPass<'_, '_>);
 }
 
 /// A type that a field of an [`OperatorState`] can have: one that can be given to another number of subtasks at a restore.
@@ -68,6 +75,9 @@ pub trait OperatorStateField: StateField {
     /// Returns the field of the subtask that `share` names, at a restore. `parts` are the fields of all subtasks from before the restore,
     /// in the order of their indices; the parallelism may have been another one then.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
+    /// Begins the field's part of a snapshot that is written while records come, or writes values of it, as `pass` says. `field` is the
+    /// field's number.
+    fn list(&mut self, field: u32, pass: &mut ListPass<'_, '_>);
 }
 
 /// The index of a subtask and the number of subtasks after a restore: which part of redistributed state the subtask gets. An operator
@@ -98,6 +108,9 @@ impl<V: FlottType> OperatorStateField for ListState<V> {
         let (first, end) = (bound(share.subtask), bound(share.subtask + 1));
         let all = parts.into_iter().flat_map(ListState::into_values);
         Self::of(all.take(end).skip(first).collect())
+    }
+    fn list(&mut self, field: u32, pass: &mut ListPass<'_, '_>) {
+        pass.list(field, self);
     }
 }
 
@@ -152,9 +165,13 @@ impl<V: FlottType> OperatorStateField for UnionListState<V> {
     fn redistribute(parts: Vec<Self>, _share: Share) -> Self {
         Self(ListState::of(parts.into_iter().flat_map(|part| part.0.into_values()).collect()))
     }
+    fn list(&mut self, field: u32, pass: &mut ListPass<'_, '_>) {
+        pass.list(field, &mut self.0);
+    }
 }
 
-/// Returns the snapshot of a subtask's state: a version byte, the declared fields and the values.
+/// Returns the snapshot of a subtask's state in one piece, for state that is small or made anew at each barrier: a version byte, the
+/// declared fields and the values.
 ///
 /// # Errors
 /// Fails with [`StateError::Codec`] if a value cannot be encoded.
@@ -166,9 +183,9 @@ pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, Stat
     Ok(out)
 }
 
-/// Returns a subtask's share of the state in `snapshots`, which [`write_operator_state`] wrote for all former subtasks,
-/// in the order of their indices. A field that the program no longer declares is dropped, a new one is empty. Without snapshots the state
-/// is empty.
+/// Returns a subtask's share of the state in `snapshots`, which are those of all former subtasks: runs of values, in any order, or, of
+/// version 1, one for each subtask in the order of their indices. A field that the program no longer declares is dropped, a new one is
+/// empty. Without snapshots the state is empty.
 ///
 /// # Errors
 /// Fails with [`StateError::Codec`] if the bytes are not such a snapshot, [`StateError::Schema`] if a field has another kind or type now.
@@ -185,23 +202,47 @@ pub(crate) fn read_share<S: OperatorState>(
     share: Share,
 ) -> Result<(S, BTreeMap<String, String>), StateError> {
     let declared = S::declare();
-    let mut parts = Vec::with_capacity(snapshots.len());
+    // The rows of each former subtask.
+    let mut former = BTreeMap::<_, Vec<_>>::new();
     let mut fields = BTreeMap::new();
-    for bytes in snapshots {
+    for (bytes, place) in snapshots.iter().zip(0..) {
         let mut input = Reader::new(bytes);
-        if input.byte()? != VERSION {
-            return Err(CodecError::Invalid { what: "version of an operator state" }.into());
+        loop {
+            let version = input.byte()?;
+            let subtask = match version {
+                VERSION => place,
+                IN_RUNS => input.varint()?,
+                _ => {
+                    return Err(CodecError::Invalid { what: "version of an operator state" }.into());
+                }
+            };
+            let written = read_fields(&mut input)?;
+            let places = matching(&written, &declared)?;
+            let found = former.entry((version, subtask)).or_default();
+            let mut rows = RowReader::new(&mut input, &places)?;
+            while let Some((field, row)) = rows.next()? {
+                found.push((field, row.entry::<u64>()?, row));
+            }
+            fields.extend(dropped(written, &places));
+            if version == VERSION {
+                input.finish()?;
+                break;
+            }
+            if input.remaining() == 0 {
+                break;
+            }
         }
-        let written = read_fields(&mut input)?;
-        let places = matching(&written, &declared)?;
+    }
+    let mut parts = Vec::with_capacity(former.len());
+    for ((version, _), mut rows) in former {
+        if version == IN_RUNS {
+            rows.sort_by_key(|(field, first, _)| (*field, *first));
+        }
         let mut part = S::empty();
-        let mut rows = RowReader::new(&mut input, &places)?;
-        while let Some((field, row)) = rows.next()? {
+        for (field, _, row) in rows {
             part.read(field, row)?;
         }
-        input.finish()?;
         parts.push(part);
-        fields.extend(dropped(written, &places));
     }
     Ok((S::redistribute(parts, share), fields))
 }

@@ -31,7 +31,7 @@ pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub(crate) use schema::structure;
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;
-pub(crate) use written::check_written;
+pub(crate) use written::{check_written, nested};
 
 /// Text of which up to 24 bytes are in the value itself, without a heap allocation: for words, names, codes and other short texts,
 /// as records, keys and state. Longer texts are on the heap. A value is as large as a `String`, and is a `str` by `Deref`.

@@ -31,7 +31,7 @@ pub(crate) fn check_written() -> Result<(), CodecError> {
 /// Writes the contents of a box, list or map with elements of type `T`. Of a type that contains itself, values that a reader would
 /// refuse are refused: a checkpoint that has one could not be restored.
 #[inline]
-pub(super) fn nested<T: FlottType>(write: impl FnOnce()) {
+pub(crate) fn nested<T: FlottType>(write: impl FnOnce()) {
     if !T::RECURSIVE {
         return write();
     }

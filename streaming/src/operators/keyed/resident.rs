@@ -446,6 +446,7 @@ pub(crate) fn failed(context: &OperatorContext, error: StateError) -> TaskError 
     match error {
         StateError::Codec(error) => context.codec_error(error),
         StateError::Fetch { .. } => context.io_error("keyed state", error),
+        StateError::MovedList => context.user_error(error.into()),
         error => TaskError::Deployment(format!("operator '{}': {error}", context.name())),
     }
 }
