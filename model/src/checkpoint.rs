@@ -190,6 +190,8 @@ pub struct SubtaskSnapshot {
     /// The place of the state of each operator of the subtask's chain that has written any; operators without state are
     /// left out.
     pub operators: Vec<(OperatorId, StateHandle)>,
+    /// The longest time in microseconds for which the task handled no records because of the snapshot.
+    pub pause_us: u64,
 }
 
 impl SubtaskSnapshot {

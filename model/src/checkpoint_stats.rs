@@ -61,6 +61,10 @@ pub struct SubtaskCheckpointStats {
     pub ack_ms: Option<u64>,
     /// The size of the subtask's state in bytes: what a restore would read, parts that earlier checkpoints have written included.
     pub state_bytes: u64,
+    /// The longest time in microseconds for which the subtask handled no records because of its snapshot: at the barrier, and while the
+    /// snapshot was written and input waited. 0 if the part was taken over from the checkpoint before.
+    #[serde(default)]
+    pub pause_us: u64,
 }
 
 /// The part of one job vertex (chain of operators) in a checkpoint: its subtasks' acknowledgements.
@@ -142,6 +146,12 @@ impl CheckpointStats {
     /// taken over from the checkpoint before do not count.
     pub fn latest_ack_ms(&self) -> Option<u64> {
         self.vertices.iter().filter_map(VertexCheckpointStats::latest_ack_ms).max()
+    }
+    /// Returns the longest time in microseconds for which a subtask handled no records because of its snapshot; 0 if no subtask has
+    /// acknowledged.
+    pub fn pause_us(&self) -> u64 {
+        let parts = self.vertices.iter().flat_map(VertexCheckpointStats::present);
+        parts.map(|part| part.pause_us).max().unwrap_or(0)
     }
     /// Returns the milliseconds from the trigger to the completion or failure; while the checkpoint is in progress, to the
     /// latest acknowledgement; `None` while it is in progress and no subtask has acknowledged.

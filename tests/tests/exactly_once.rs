@@ -7,13 +7,17 @@ mod common;
 
 use common::visits::{committed, write_visits};
 use common::{Cluster, Numbers, Process, bin, eventually, ha, output_lines, request};
+use model::StateHandle;
 use nix::sys::signal::Signal;
+use platform::Platform;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     time::Duration,
 };
+use storage::{objects::S3Settings, state_reader::StateReader};
 use tests::chaos::points::{self, Point};
 
 const WITHIN: Duration = Duration::from_secs(120);
@@ -57,6 +61,17 @@ impl Run {
     /// Returns the number of checkpoints that the JobManagers have completed so far.
     fn checkpoints(logs: &[&Process]) -> usize {
         logs.iter().map(|process| process.log().matches("checkpoint complete").count()).sum()
+    }
+
+    /// Returns the longest pauses in microseconds that each complete checkpoint has made in a task, as the JobManager has logged them.
+    fn pauses_us(&self) -> Vec<u64> {
+        let log = self.cluster.jobmanager.as_ref().unwrap().log();
+        let complete = log.lines().filter(|line| line.contains("checkpoint complete"));
+        let pause = |line: &str| {
+            let digits = line.split("pause_us=").nth(1).unwrap_or_else(|| panic!("{line}"));
+            digits.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+        };
+        complete.map(pause).collect()
     }
 
     fn await_checkpoints(&self, more: usize) {
@@ -121,6 +136,7 @@ fn seeds() -> impl Iterator<Item = u64> {
 
 #[test]
 fn killed_taskmanagers_change_nothing_in_what_is_committed() {
+    let mut pauses = Vec::new();
     for seed in seeds() {
         let mut run = Run::start(seed, &[]);
         let mut kills = 0;
@@ -135,7 +151,18 @@ fn killed_taskmanagers_change_nothing_in_what_is_committed() {
         let done = Run::checkpoints(&[run.cluster.jobmanager.as_ref().unwrap()]);
         eprintln!("seed {seed}: {kills} TaskManagers killed, {done} checkpoints");
         assert!(kills >= 2 && done >= 3, "seed {seed}: {kills} kills, {done} checkpoints");
+        pauses.extend(run.pauses_us());
     }
+    pauses.sort_unstable();
+    let ms = |place: usize| pauses[place] as f64 / 1_000.0;
+    let (n, last) = (pauses.len(), pauses.len() - 1);
+    eprintln!(
+        "longest pause of a task in each of {n} checkpoints: median {} ms, 99 % {} ms, longest {} ms",
+        ms(last / 2),
+        ms(last * 99 / 100),
+        ms(last)
+    );
+    assert!(pauses.iter().any(|pause| *pause > 0), "no pause is measured");
 }
 
 /// Returns true if an object of a state is in the folder of an older checkpoint than all that are complete and kept.
@@ -191,6 +218,77 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
     let restored = cluster.jobmanager.as_ref().unwrap().log();
     assert!(restored.matches("checkpoint complete").count() > 5);
     assert!(!checkpoints.join(&job).join("chk-1").exists(), "what nothing refers to is deleted");
+}
+
+/// Returns the files of state that all complete checkpoints of the only job below `checkpoints` refer to.
+fn shared_files(cluster: &Cluster, checkpoints: &Path) -> BTreeSet<PathBuf> {
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let is_metadata = |path: &PathBuf| path.to_string_lossy().contains("_metadata");
+    let [job] = list(checkpoints).try_into().unwrap();
+    let complete = list(&job).into_iter().filter(|folder| {
+        folder.to_string_lossy().contains("/chk-") && list(folder).iter().any(is_metadata)
+    });
+    let reader = StateReader::new(None, Platform::production(), S3Settings::default());
+    let files = complete.map(|folder| -> BTreeSet<PathBuf> {
+        let snapshot = reader.snapshot(folder.to_str().unwrap());
+        let mut metadata = cluster.block_on(snapshot).unwrap().metadata;
+        let places = metadata.states_mut().flat_map(|state| state.places());
+        let uris = places.filter_map(|place| match place {
+            StateHandle::External { uri, .. } => Some(uri.strip_prefix("file://").unwrap().into()),
+            _ => None,
+        });
+        uris.collect()
+    });
+    files.reduce(|all, more| &all & &more).unwrap()
+}
+
+#[test]
+fn a_job_all_of_whose_checkpoints_share_a_damaged_file_fails_with_the_name_of_the_file() {
+    const NUMBERS: Numbers = Numbers { count: 100_000_000, rate: 30_000, keys: 40_000 };
+    let folder = tempfile::tempdir().unwrap();
+    let (checkpoints, out) = (folder.path().join("checkpoints"), folder.path().join("sums"));
+    let options = [
+        ("execution.checkpointing.interval", "200ms"),
+        ("execution.checkpointing.dir", checkpoints.to_str().unwrap()),
+        ("execution.checkpointing.num-retained", "2"),
+        ("execution.checkpointing.fallback", "true"),
+        ("execution.checkpointing.incremental", "true"),
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "3"),
+        // Time to damage the file before it is read.
+        ("restart-strategy.fixed-delay.delay", "2s"),
+    ];
+    let mut cluster = Cluster::start(&options, 2);
+    let job = cluster.sum(NUMBERS, &out, 1);
+    eventually(WITHIN, "checkpoints that refer to older files", || {
+        refers_to_older(&checkpoints.join(&job)).then_some(())
+    });
+    let place = cluster.place_of_taskmanager(&job);
+    cluster.replace_taskmanager(place);
+    cluster.await_state(&job, "RESTARTING", WITHIN);
+    let client = cluster.client();
+    eventually(WITHIN, "no checkpoint is being recorded", || {
+        let report = cluster.block_on(client.checkpoints(&job)).ok()?;
+        (report.counts.in_progress == 0).then_some(())
+    });
+    let shared = shared_files(&cluster, &checkpoints);
+    assert!(!shared.is_empty(), "the checkpoints share no file");
+    for path in &shared {
+        let mut bytes = std::fs::read(path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    }
+    cluster.await_state(&job, "FAILED", WITHIN);
+    let failures = cluster.block_on(client.job_exceptions(&job)).unwrap();
+    let newest = &failures.exception_history.entries[0];
+    let newest = serde_json::to_string(newest).unwrap();
+    assert!(newest.contains("CheckpointUnreadable"), "{newest}");
+    let is_named = |path: &PathBuf| newest.contains(path.file_name().unwrap().to_str().unwrap());
+    assert!(shared.iter().any(is_named), "{shared:?}: {newest}");
+    let all = serde_json::to_string(&failures).unwrap();
+    assert!(all.contains("the job continues from checkpoint"), "the one before was tried: {all}");
 }
 
 #[test]

@@ -183,6 +183,31 @@ fn a_program_that_does_not_fit_a_savepoint_is_refused_with_its_operators() {
     check_drain(&world);
 }
 
+#[test]
+fn a_program_whose_keys_or_values_are_of_another_type_is_refused_before_anything_is_stopped() {
+    let world = World::start();
+    let args = ["--count", "100000000", "--rate", "1000", "--keys", "100"];
+    let job = world.cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    world.await_checkpoints(&job, 1);
+    let savepoint = world.savepoint_by(&["savepoint"], &job);
+    for changed in ["key", "value"] {
+        let last = [&*program("other_types"), changed];
+        let run = world.cluster.flott(&["run", "-d", "-s", &savepoint], &last);
+        let (code, words) = (run.status.code(), String::from_utf8(run.stderr).unwrap());
+        assert_eq!(code, Some(1), "{words}");
+        let what = format!("the {changed} of the state '");
+        for part in [&*what, "(uid 'sums') is of another type in it than in the program"] {
+            assert!(words.contains(part), "{changed}: {words}");
+        }
+        assert_eq!(words.matches("is of another type").count(), 1, "{changed}: {words}");
+    }
+    // The job that is to be replaced goes on, and nothing of the refused ones is left.
+    let jobs = world.cluster.block_on(world.cluster.client().jobs_overview()).unwrap();
+    let states: Vec<_> = jobs.jobs.iter().map(|known| (&*known.jid, &*known.state)).collect();
+    assert_eq!(states, [(&*job, "RUNNING")]);
+    world.await_checkpoints(&job, 2);
+}
+
 /// Stops a job with `--drain` while it has open windows. They fire and are committed with what they have counted so far; a job that was
 /// stopped without it has committed whole windows only.
 fn check_drain(world: &World) {

@@ -9,6 +9,7 @@ use crate::program_hosts::program_key;
 use crate::turns::take_step;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
+use conf::checkpointing;
 use conf::execution::misplaced;
 use control::dispatcher::{Origin, Refusal};
 use control::mutation::Rule;
@@ -231,6 +232,7 @@ impl Dispatcher {
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
         let restored_from = RestoredFrom::of(&options);
+        let checkpoint_directory = options.get(&checkpointing::DIRECTORY);
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
             leaders: self.deps.leaders.clone(),
@@ -246,7 +248,16 @@ impl Dispatcher {
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
         let end = watch::Sender::new(None);
-        let known = Job { graph, log, submitted_ms, restored_from, runner: running, gateway, end };
+        let known = Job {
+            graph,
+            log,
+            submitted_ms,
+            restored_from,
+            checkpoint_directory,
+            runner: running,
+            gateway,
+            end,
+        };
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {

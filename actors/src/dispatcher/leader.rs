@@ -37,6 +37,8 @@ pub(super) struct Job {
     pub(super) submitted_ms: u64,
     /// The snapshot that the job was told to start from; it reads it until it has a checkpoint of its own.
     pub(super) restored_from: Option<RestoredFrom>,
+    /// The directory of the job's checkpoints, as its JobMaster has it; `None` if the JobManager keeps the state.
+    pub(super) checkpoint_directory: Option<String>,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
     /// The recorded end of the job; `None` until it is recorded.

@@ -7,6 +7,7 @@ use crate::job_master::directory_of;
 use crate::stores::s3_settings;
 use crate::turns::spawn_then;
 use actix::{AsyncContext, Context, Handler};
+use conf::checkpointing;
 use control::dispatcher::OperationKey;
 use gateways::dispatcher::{
     DisposeSavepoint, JobError, OperationState, OperationUnknown, RequestSavepoint,
@@ -130,11 +131,11 @@ impl Dispatcher {
     /// Refuses a savepoint of a running job that has no directory to go to, a relative one, or one among the job's checkpoints. Whether the
     /// directory can be written to shows later.
     fn check_directory(&self, job: JobId, asked: Option<String>) -> Result<(), JobError> {
+        let Some(known) = self.jobs.get(&job) else { return Ok(()) };
         // The options were merged when the job was submitted or recovered, so that they merge now.
-        let Some(Ok(options)) = self.jobs.get(&job).map(|job| self.merged(&job.graph.options))
-        else {
-            return Ok(());
-        };
+        let Ok(options) = self.merged(&known.graph.options) else { return Ok(()) };
+        // Where the checkpoints of a recovered job are, its options need not say any more.
+        let options = options.with_value(&checkpointing::DIRECTORY, &known.checkpoint_directory);
         let wrong = |error: SavepointError| JobError::SavepointDirectory(error.to_string());
         directory_of(asked, &options, job).map(drop).map_err(wrong)
     }

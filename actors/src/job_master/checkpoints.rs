@@ -469,10 +469,10 @@ impl Handler<CheckpointPersisted> for JobMaster {
     fn handle(&mut self, persisted: CheckpointPersisted, ctx: &mut Context<Self>) {
         let CheckpointPersisted { checkpoint, outcome } = persisted;
         if let Ok(metadata) = &outcome {
-            let (job, took_ms) =
-                (self.job_id(), metadata.completed_ms.saturating_sub(metadata.triggered_ms));
-            let bytes = metadata.state_bytes();
-            tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
+            let took_ms = metadata.completed_ms.saturating_sub(metadata.triggered_ms);
+            let (job, bytes) = (self.job_id(), metadata.state_bytes());
+            let pause_us = self.core.checkpoint_pause_us(checkpoint);
+            tracing::info!(%job, checkpoint, took_ms, bytes, pause_us, "checkpoint complete");
         }
         let now = self.now();
         self.core.checkpoint_persisted(now, checkpoint, outcome);

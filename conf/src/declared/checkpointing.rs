@@ -72,7 +72,8 @@ options! {
     /// a checkpoint directory. The checkpoints that are kept then share files: a damaged file may belong to all of them, a file of
     /// an older checkpoint is deleted with the last one that refers to it, and a retained checkpoint that other ones build on is neither
     /// disposed of nor claimed before them. Where it is not set and `execution.checkpointing.fallback` is true, checkpoints store
-    /// everything, so that the one before is whole if a file of the newest is damaged. Flink's default is false, because its heap state has
+    /// everything, so that the one before is whole if a file of the newest is damaged. Where both are true, a damaged file that all kept
+    /// checkpoints share leaves none to continue from: the job fails with the name of the file once no restart is left. Flink's default is false, because its heap state has
     /// no such checkpoints.
     INCREMENTAL: bool = "execution.checkpointing.incremental" => true, other ["state.backend.incremental"];
     /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.

@@ -68,6 +68,11 @@ impl History {
         }
     }
 
+    /// Returns the longest pause in microseconds that a listed checkpoint has made in a subtask; 0 if none is known.
+    pub(super) fn pause_us(&self, checkpoint: u64) -> u64 {
+        self.report.find(checkpoint).map_or(0, CheckpointStats::pause_us)
+    }
+
     pub(super) fn restored(&mut self, restored: RestoredCheckpoint) {
         self.report.counts.restored += 1;
         self.report.restored = Some(restored);
@@ -123,7 +128,11 @@ impl History {
         let subtask = task.0.saturating_sub(first.map_or(0, |(_, end)| *end)) as usize;
         let vertex = stats.vertices.get_mut(place);
         if let Some(kept) = vertex.and_then(|vertex| vertex.parts.get_mut(subtask)) {
-            *kept = Some(SubtaskCheckpointStats { ack_ms: at, state_bytes: bytes });
+            *kept = Some(SubtaskCheckpointStats {
+                ack_ms: at,
+                state_bytes: bytes,
+                pause_us: part.pause_us,
+            });
         }
     }
 

@@ -149,6 +149,11 @@ impl Checkpoints {
         self.history.report()
     }
 
+    /// Returns the longest pause in microseconds that a listed checkpoint has made in a subtask so far; 0 if none is known.
+    pub fn pause_us(&self, checkpoint: u64) -> u64 {
+        self.history.pause_us(checkpoint)
+    }
+
     /// Returns the newest complete checkpoint that can be read, or the snapshot that the job was started from; `None` if
     /// there is neither. Savepoints that the job continued after do not count.
     pub fn latest(&self) -> Option<&Arc<CheckpointMetadata>> {

@@ -200,7 +200,7 @@ pub fn part_of(
 ) -> SubtaskSnapshot {
     let (place, subtask) = exec.split(task);
     let graph = exec.graph();
-    let mut part = SubtaskSnapshot { ended: true, operators: Vec::new() };
+    let mut part = SubtaskSnapshot { ended: true, ..SubtaskSnapshot::default() };
     for node in graph.vertices.get(place).into_iter().flat_map(|vertex| nodes_of(graph, vertex)) {
         let state = metadata.operators.get(&node.operator_id);
         let state = state.and_then(|state| state.subtasks.get(subtask as usize));

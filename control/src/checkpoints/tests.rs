@@ -28,7 +28,7 @@ fn coordinated_scope(n: u32, names: &[&str]) -> Scope {
 
 fn part(object: &str) -> SubtaskSnapshot {
     let state = StateHandle::Object { name: object.to_owned(), bytes: 7 };
-    SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)] }
+    SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)], pause_us: 700 }
 }
 
 /// The metadata of a checkpoint whose only operator has these parts.
@@ -381,6 +381,7 @@ fn people_are_told_of_the_newest_checkpoints_and_how_they_ended() {
     let running = &report.history[0];
     assert_eq!((running.checkpoint, running.status, running.triggered_ms), (2, InProgress, 50_000));
     assert_eq!((running.subtasks(), running.acknowledged(), running.state_bytes), (3, 1, 7));
+    assert_eq!((running.pause_us(), c.pause_us(2), c.pause_us(9)), (700, 700, 0));
     assert_eq!(
         running.vertices[0].latest_ack_ms(),
         Some(50_010),
@@ -529,7 +530,7 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
             ranges: Vec::new(),
         };
         let operators = vec![(OperatorId(1), StateHandle::Parts(of.iter().map(part).collect()))];
-        SubtaskSnapshot { ended: false, operators }
+        SubtaskSnapshot { ended: false, operators, pause_us: 0 }
     };
     let mut graph = graph(vec![vertex(1, 4)], vec![]);
     graph.vertices[0].max_parallelism = 128;

@@ -69,6 +69,12 @@ impl JobCore {
         self.checkpoints.report()
     }
 
+    /// Returns the longest time in microseconds for which a subtask has handled no records because of its snapshot for this checkpoint; 0
+    /// if none has acknowledged it, or the history does not list it any more.
+    pub fn checkpoint_pause_us(&self, checkpoint: u64) -> u64 {
+        self.checkpoints.pause_us(checkpoint)
+    }
+
     /// Begins a checkpoint if one is due and every subtask runs or has finished, and carries out the coordinator's steps. A final
     /// checkpoint does not wait for regions that wait for slots: they may be waiting for the slots of the region that ends.
     pub(super) fn advance_checkpoints(&mut self, now: Now) {

@@ -188,7 +188,9 @@ impl Snapshots {
         };
         let uploads = snapshot.operators.iter().filter_map(|(id, _)| upload(id)).collect();
         async move {
-            let mut stored = SubtaskSnapshot { ended: snapshot.ended, operators: Vec::new() };
+            let pause_us = u64::try_from(snapshot.pause.as_micros()).unwrap_or(u64::MAX);
+            let mut stored =
+                SubtaskSnapshot { ended: snapshot.ended, operators: Vec::new(), pause_us };
             let outcome =
                 snapshots.store(attempt, checkpoint, snapshot, uploads, &mut stored).await;
             let mut left = BTreeSet::new();

@@ -223,7 +223,7 @@ pub struct VertexCheckpointSummary {
     /// Milliseconds from the trigger to a subtask's acknowledgement; 0 for a part that was taken over from the checkpoint
     /// before.
     pub end_to_end_duration: SpreadInfo,
-    /// Always 0: the time that a snapshot takes is not measured.
+    /// The spread of the times for which the subtasks that have acknowledged handled no records; `beside` is always 0.
     pub checkpoint_duration: SnapshotDuration<SpreadInfo>,
     /// Always 0: the wait of a subtask for a checkpoint's barriers on all its inputs is not measured.
     pub alignment: AlignmentInfo<SpreadInfo>,
@@ -232,11 +232,12 @@ pub struct VertexCheckpointSummary {
     pub start_delay: SpreadInfo,
 }
 
-/// The time that a snapshot took, in Flink's two parts. Not measured: 0 in spreads, -1 for a subtask.
+/// The time that a snapshot took, in Flink's two parts, of which only the first is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotDuration<T> {
-    /// Milliseconds in which the task processed no records because of the snapshot; not measured: 0 in spreads, -1 for a
-    /// subtask.
+    /// The longest time in whole milliseconds, rounded down, for which the task processed no records because of the snapshot: at the
+    /// barrier, and while a slice of the snapshot was written and input waited. -1 for a subtask whose part was taken over from the
+    /// checkpoint before.
     pub sync: T,
     /// Milliseconds that the snapshot took beside the task's work (Flink's `async`); not measured: 0 in spreads, -1 for a
     /// subtask.
@@ -294,7 +295,7 @@ pub struct AcknowledgedInfo {
     pub checkpointed_size: u64,
     /// Size of the subtask's whole state in bytes.
     pub state_size: u64,
-    /// Always -1: the time that a snapshot takes is not measured.
+    /// The time for which the subtask processed no records; `beside` is always -1.
     pub checkpoint: SnapshotDuration<i64>,
     /// Always 0, and the duration -1, because it is not measured.
     pub alignment: AlignmentInfo<i64>,

@@ -160,12 +160,14 @@ pub fn checkpoint_of_vertex(
     };
     let size = spread(Spread::of(vertex.present().map(|part| part.state_bytes)));
     let duration = spread(Spread::of(vertex.present().map(took)));
+    let own = vertex.present().filter(|part| part.ack_ms.is_some());
+    let pause = spread(Spread::of(own.map(|part| part.pause_us / 1_000)));
     let none = SpreadInfo::default();
     let summary = VertexCheckpointSummary {
         checkpointed_size: size,
         state_size: size,
         end_to_end_duration: duration,
-        checkpoint_duration: SnapshotDuration { sync: none, beside: none },
+        checkpoint_duration: SnapshotDuration { sync: pause, beside: none },
         alignment: AlignmentInfo {
             buffered: none,
             processed: none,
@@ -179,6 +181,7 @@ pub fn checkpoint_of_vertex(
             let status = "pending_or_failed".to_owned();
             return SubtaskCheckpointInfo::Pending { index, status };
         };
+        let sync = part.ack_ms.map_or(-1, |_| millis(part.pause_us / 1_000));
         SubtaskCheckpointInfo::Completed(AcknowledgedInfo {
             index,
             status: "completed".to_owned(),
@@ -186,7 +189,7 @@ pub fn checkpoint_of_vertex(
             end_to_end_duration: millis(took(part)),
             checkpointed_size: part.state_bytes,
             state_size: part.state_bytes,
-            checkpoint: SnapshotDuration { sync: -1, beside: -1 },
+            checkpoint: SnapshotDuration { sync, beside: -1 },
             alignment: AlignmentInfo { buffered: 0, processed: 0, persisted: 0, duration: -1 },
             start_delay: -1,
             unaligned_checkpoint: false,

@@ -22,7 +22,11 @@ fn stats(checkpoint: u64, status: CheckpointStatus) -> CheckpointStats {
             vertex: JobVertexId(0x77),
             parts: vec![
                 None,
-                Some(SubtaskCheckpointStats { ack_ms: Some(1_200), state_bytes: 80 }),
+                Some(SubtaskCheckpointStats {
+                    ack_ms: Some(1_200),
+                    state_bytes: 80,
+                    pause_us: 3_900,
+                }),
             ],
         }],
     }
@@ -148,7 +152,7 @@ async fn the_subtasks_of_a_vertex_are_shown_with_flinks_fields() {
         "summary": {
             "checkpointed_size": spread(80), "state_size": spread(80),
             "end_to_end_duration": spread(200),
-            "checkpoint_duration": {"sync": zero, "async": zero},
+            "checkpoint_duration": {"sync": spread(3), "async": zero},
             "alignment": {
                 "buffered": zero, "processed": zero, "persisted": zero, "duration": zero
             },
@@ -160,7 +164,7 @@ async fn the_subtasks_of_a_vertex_are_shown_with_flinks_fields() {
                 "className": "completed", "index": 1, "status": "completed",
                 "ack_timestamp": 1_200, "end_to_end_duration": 200,
                 "checkpointed_size": 80, "state_size": 80,
-                "checkpoint": {"sync": -1, "async": -1},
+                "checkpoint": {"sync": 3, "async": -1},
                 "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": -1},
                 "start_delay": -1, "unaligned_checkpoint": false, "aborted": false,
             },

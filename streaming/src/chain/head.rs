@@ -11,7 +11,8 @@ use crate::{
     state::Slice,
 };
 use model::NodeId;
-use std::{any::type_name, collections::VecDeque, sync::Arc};
+use std::{any::type_name, collections::VecDeque, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// A barrier that all operators of a chain have handled, as [`Head::passed_barriers`] gives it to the task. The task acknowledges its
 /// checkpoint when the snapshots are written, or gives it up if the checkpoint was aborted meanwhile.
@@ -23,6 +24,8 @@ pub struct PassedBarrier {
     /// nothing more. False with a barrier that is `last`: the job is stopped, and the operators get no further record, event or timer, but
     /// still commit.
     pub ended: bool,
+    /// The time for which the task has handled no records for the checkpoint: here that of the operators at the barrier.
+    pub pause: Duration,
 }
 
 /// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs ([`InputHead`]). It
@@ -120,6 +123,8 @@ pub struct InputHead<T> {
     turn: usize,
     alignment: Alignment,
     steps: VecDeque<Step>,
+    /// The time that the operators have taken for the barrier that passes through the chain.
+    pause: Duration,
     /// The rest of the batch at work, and the part of it that is handed on at once.
     current: OwnedParts<T>,
     part: Batch<T>,
@@ -156,6 +161,7 @@ impl<T: Send + 'static> InputHead<T> {
             turn: 0,
             alignment: Alignment::new(channels, barriers_after_end),
             steps: VecDeque::new(),
+            pause: Duration::ZERO,
             current: OwnedParts::default(),
             part: Batch::default(),
             consumer,
@@ -215,14 +221,18 @@ impl<T: Send + 'static> InputHead<T> {
         while let Some(step) = self.steps.front().copied() {
             match step {
                 Step::Emit(event) => {
-                    match self.consumer.event(event)? {
+                    let began = matches!(event, StreamEvent::Barrier(_)).then(Instant::now);
+                    let flow = self.consumer.event(event)?;
+                    self.pause += began.map_or(Duration::ZERO, |began| began.elapsed());
+                    match flow {
                         Flow::Done => {}
                         Flow::More => return Ok(Some(Progress::Blocked)),
                         Flow::Waiting => return Ok(Some(Progress::Starved)),
                     }
                     match event {
                         StreamEvent::Barrier(barrier) => {
-                            self.passed.push(PassedBarrier { barrier, ended: self.ended });
+                            let (ended, pause) = (self.ended, std::mem::take(&mut self.pause));
+                            self.passed.push(PassedBarrier { barrier, ended, pause });
                         }
                         StreamEvent::EndOfInput => self.ended = true,
                         StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}

@@ -18,6 +18,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::time::Instant;
 
 /// The options for the maximum time that a record waits for its batch to fill; the first one that is set counts. Names
 /// and default are Flink's.
@@ -83,6 +84,10 @@ pub struct ChainTask {
     passed: VecDeque<PassedBarrier>,
     /// The number of input and output records when a slice of a snapshot was last written.
     worked: u64,
+    /// The time that the barriers of the last step have taken, and the time without records until the last slice of a snapshot ended, zero
+    /// if no input was due then.
+    at_barrier: Duration,
+    pause: Duration,
     /// True while a timer is set after which the task looks whether chunks are stored.
     stored_timer: bool,
     /// The number of the newest barrier that has passed, if the task ends with its checkpoint.
@@ -109,6 +114,8 @@ impl ChainTask {
             busy: false,
             passed: VecDeque::new(),
             worked: 0,
+            at_barrier: Duration::ZERO,
+            pause: Duration::ZERO,
             stored_timer: false,
             last_barrier: None,
             final_complete: false,
@@ -156,6 +163,7 @@ impl ChainTask {
             progress = Progress::Busy;
         }
         let passed = self.head.passed_barriers();
+        self.at_barrier = passed.iter().map(|passed| passed.pause).sum();
         // The barrier of a stop: nothing is read and no timer fires after it.
         if passed.iter().any(|passed| passed.barrier.last && !passed.ended) {
             self.shared.stopped.store(true, Ordering::Relaxed);
@@ -184,7 +192,7 @@ impl ChainTask {
     /// Acknowledges the checkpoints whose barrier has passed and whose snapshots are complete; those that were aborted meanwhile are
     /// given up.
     fn acknowledge(&mut self) {
-        while let Some(PassedBarrier { barrier, ended }) = self.passed.front().copied()
+        while let Some(PassedBarrier { barrier, ended, pause }) = self.passed.front().copied()
             && self.head.writes().is_none_or(|writes| writes > barrier.checkpoint)
         {
             self.passed.pop_front();
@@ -195,7 +203,7 @@ impl ChainTask {
             let operators = self.shared.take_snapshots(barrier.checkpoint);
             self.last_barrier = barrier.last.then_some(barrier.checkpoint);
             let bases = self.shared.take_bases(barrier.checkpoint);
-            let snapshot = TaskSnapshot { ended, operators, bases };
+            let snapshot = TaskSnapshot { ended, operators, bases, pause };
             self.shared.upcalls.acknowledge(barrier.checkpoint, snapshot);
         }
     }
@@ -240,7 +248,15 @@ impl ChainTask {
         let busy = progress == Progress::Busy || worked;
         let stop = || busy || shared.interrupt.is_raised() || shared.upcalls.is_woken();
         let mut slice = Slice::new(LEAST_BYTES, MOST_BYTES, &stop);
+        let began = Instant::now();
         self.head.write_snapshots(&mut slice)?;
+        // Without input that waits, the slice has delayed none.
+        let since = if worked { Duration::ZERO } else { self.pause };
+        self.pause =
+            if stop() { since + self.at_barrier + began.elapsed() } else { Duration::ZERO };
+        for passed in &mut self.passed {
+            passed.pause = passed.pause.max(self.pause);
+        }
         self.acknowledge();
         let again = match (self.head.writes(), slice.waits()) {
             // An event, or the task's end, may have waited for the end of the snapshot.
@@ -428,7 +444,7 @@ mod tests {
         operators::OperatorContext,
         seam::{Barrier, TaskUpcalls},
     };
-    use futures::future::BoxFuture;
+    use futures::{FutureExt as _, future::BoxFuture};
     use model::OperatorId;
     use std::sync::Mutex;
 
@@ -448,9 +464,11 @@ mod tests {
         passed: Vec<PassedBarrier>,
         /// The slices that are left to be written of the snapshot for checkpoint 1, and the bytes that each slice has let pass.
         slices: u32,
+        slice_lasts: Duration,
         written: Vec<usize>,
         /// The checkpoints that were acknowledged, and the requests to step again.
         acknowledged: Vec<u64>,
+        pauses: Vec<Duration>,
         again: u32,
         /// The checkpoints that were given up, and whether the chain can drop its snapshots.
         given_up: Vec<u64>,
@@ -472,8 +490,10 @@ mod tests {
         fn step_again(&self, _: u64) {
             self.0.lock().unwrap().again += 1;
         }
-        fn acknowledge(&self, checkpoint: u64, _: TaskSnapshot) {
-            self.0.lock().unwrap().acknowledged.push(checkpoint);
+        fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {
+            let mut answers = self.0.lock().unwrap();
+            answers.acknowledged.push(checkpoint);
+            answers.pauses.push(snapshot.pause);
         }
         fn give_up(&self, checkpoint: u64) {
             self.0.lock().unwrap().given_up.push(checkpoint);
@@ -533,6 +553,7 @@ mod tests {
             let mut answers = self.0.lock().unwrap();
             answers.written.push(written);
             answers.slices -= 1;
+            let _ = tokio::time::advance(answers.slice_lasts).now_or_never();
             Ok(())
         }
         fn abort_snapshots(&mut self, checkpoint: u64) {
@@ -659,6 +680,7 @@ mod tests {
         let passed = |checkpoint| PassedBarrier {
             barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
+            pause: Duration::ZERO,
         };
         let (mut task, answers) = task(Answers {
             passed: vec![passed(1)],
@@ -695,11 +717,47 @@ mod tests {
         assert_eq!(answers.lock().unwrap().written.last(), Some(&MOST_BYTES), "nothing is due");
     }
 
+    /// Returns the pause of a checkpoint whose barrier takes 2 ms, and whose four slices take 3 ms each, the last one also while nothing
+    /// is due. `records` says before which of the slices records are handled.
+    fn pause(steps: [Progress; 4], records: [bool; 4]) -> Duration {
+        let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
+        let pause = Duration::from_millis(2);
+        let (mut task, answers) = task(Answers {
+            passed: vec![PassedBarrier { barrier, ended: false, pause }],
+            slices: 4,
+            slice_lasts: Duration::from_millis(3),
+            steps: steps.into_iter().rev().collect(),
+            ..Answers::default()
+        });
+        for handles in records {
+            let counters = &task.shared.counters;
+            counters.records_in.fetch_add(u64::from(handles), Ordering::Relaxed);
+            task.step(1).unwrap();
+        }
+        let answers = answers.lock().unwrap();
+        assert_eq!(answers.acknowledged, [1]);
+        answers.pauses[0]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_of_a_checkpoint_is_the_longest_time_without_records_while_input_waits() {
+        use Progress::{Busy, Starved};
+        let ms = Duration::from_millis;
+        let (all, none) = ([true; 4], [true, false, false, false]);
+        assert_eq!(pause([Busy; 4], all), ms(5), "the barrier and the slice behind it");
+        assert_eq!(pause([Busy; 4], none), ms(14), "no record comes between the slices");
+        let first = [true, true, true, false];
+        assert_eq!(pause([Busy; 4], first), ms(6), "two slices are longer than the barrier's");
+        assert_eq!(pause([Busy, Starved, Starved, Starved], none), ms(5), "nothing waits");
+        assert_eq!(pause([Busy, Starved, Busy, Busy], none), ms(6), "input is there again");
+    }
+
     #[test]
     fn a_checkpoint_whose_barrier_comes_after_its_abort_is_given_up() {
         let passed = |checkpoint| PassedBarrier {
             barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
+            pause: Duration::ZERO,
         };
         let (mut task, answers) = task(Answers::default());
         task.deliver(Mail::NotifyAborted(2)).unwrap();
@@ -718,6 +776,7 @@ mod tests {
         let passed = |checkpoint| PassedBarrier {
             barrier: Barrier { checkpoint, ..Barrier::default() },
             ended: false,
+            pause: Duration::ZERO,
         };
         for stubborn in [false, true] {
             let (mut task, answers) = task(Answers {

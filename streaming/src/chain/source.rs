@@ -23,6 +23,7 @@ use crate::{
 };
 use model::NodeId;
 use std::{collections::VecDeque, time::Duration};
+use tokio::time::Instant;
 
 /// The ticket of polls of the enumerator, and of the timer that repeats a poll.
 const POLL: u32 = OWN_TICKETS + 1;
@@ -51,6 +52,8 @@ pub struct SourceHead<R: SourceReader> {
     /// Events that have to pass through the chain, in order.
     events: VecDeque<StreamEvent>,
     passed: Vec<PassedBarrier>,
+    /// The time that the reader and the operators have taken for the barriers that pass through the chain.
+    pause: Duration,
     /// The number of the newest checkpoint that was triggered.
     triggered: u64,
     read_to_end: bool,
@@ -98,6 +101,7 @@ impl<R: SourceReader> SourceHead<R> {
             requests: Requests::default(),
             events: VecDeque::new(),
             passed: Vec::new(),
+            pause: Duration::ZERO,
             triggered: 0,
             read_to_end: false,
             stops_with: None,
@@ -119,7 +123,10 @@ impl<R: SourceReader> SourceHead<R> {
     /// ends.
     fn do_events(&mut self) -> Result<Option<Progress>, TaskError> {
         while let Some(event) = self.events.front().copied() {
-            match self.out.collector().event(event)? {
+            let began = matches!(event, StreamEvent::Barrier(_)).then(Instant::now);
+            let flow = self.out.collector().event(event)?;
+            self.pause += began.map_or(Duration::ZERO, |began| began.elapsed());
+            match flow {
                 Flow::Done => {}
                 Flow::More => return Ok(Some(Progress::Blocked)),
                 Flow::Waiting => return Ok(Some(Progress::Starved)),
@@ -127,7 +134,8 @@ impl<R: SourceReader> SourceHead<R> {
             self.events.pop_front();
             match event {
                 StreamEvent::Barrier(barrier) => {
-                    self.passed.push(PassedBarrier { barrier, ended: self.ended });
+                    let (ended, pause) = (self.ended, std::mem::take(&mut self.pause));
+                    self.passed.push(PassedBarrier { barrier, ended, pause });
                 }
                 StreamEvent::EndOfInput => self.ended = true,
                 StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}
@@ -371,6 +379,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
             return Ok(());
         }
         self.triggered = barrier.checkpoint;
+        let began = Instant::now();
         let splits = self.call(|reader, _| reader.snapshot_state(barrier.checkpoint))?;
         let out = &mut self.out;
         let with_watermark = |split: R::Split| {
@@ -382,6 +391,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         allocator::hand_over(snapshot.capacity() as u64);
         let chunks = vec![snapshot.into()];
         self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, chunks);
+        self.pause += began.elapsed();
         self.events.push_back(StreamEvent::Barrier(barrier));
         if barrier.last && !self.read_to_end {
             self.stops_with = Some(barrier.checkpoint);

@@ -93,4 +93,8 @@ pub struct TaskSnapshot {
     /// The operators whose snapshots a later one may build on, each with the number of the complete checkpoint whose snapshot of the same
     /// operator this one is restored on top of; `None` for a full snapshot.
     pub bases: Vec<(OperatorId, Option<u64>)>,
+    /// The longest time for which the task has handled no records because of the snapshot: that of the operators at the barrier, with the
+    /// slices of the snapshot that were written after it while input waited, or such slices alone. The time for which a store that is slower
+    /// than the task held up the task is not counted.
+    pub pause: Duration,
 }

@@ -1,28 +1,32 @@
-//! The disk of the checkpoints: a small file system in memory, which can be filled, behind one that passes everything through
-//! and can be stopped. Both need root.
+//! A disk of a run: a file system in memory, which can be full, behind one that passes everything through and can be stopped. Both
+//! need root.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::{
+    errno::Errno,
     mount::{MntFlags, MsFlags, mount, umount2},
     sys::{
         signal::{Signal, kill},
+        statvfs::statvfs,
         wait::{WaitPidFlag, waitpid},
     },
     unistd::Pid,
 };
 use std::{
     fs::{self, File},
-    io::{BufRead as _, BufReader, ErrorKind, Write as _},
+    io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
-/// The size of the file system: a run's checkpoints take a few MiB of it.
-const SIZE: &str = "size=64m";
-const BALLAST_PIECE: usize = 1 << 20;
+/// The size of the file system in bytes, of which a run takes a few MiB, and with high availability a program. It takes memory for what
+/// is in it only.
+const SIZE: u64 = 1 << 30;
+/// The size of the file system, at least: one of 0 bytes has no limit.
+const PAGE: u64 = 4_096;
 
-/// A disk of 64 MiB in memory that can hang and be full. Dropping it unmounts it and loses its content.
+/// A disk of 1 GiB in memory that can hang and be full. Dropping it unmounts it and loses its content.
 #[derive(Debug)]
 pub struct Disk {
     memory: PathBuf,
@@ -31,24 +35,25 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Mounts the disk below a folder, with the program `passthrough_fs` of the folder `bins`, and waits until it answers. Needs root and
-    /// `/dev/fuse`.
+    /// Mounts the disk at `name` below a folder, with the program `passthrough_fs` of the folder `bins`, and waits until it answers. Needs
+    /// root and `/dev/fuse`.
     ///
     /// # Errors
     /// The error says which of the two file systems cannot be mounted, and what it needs.
-    pub fn mount(folder: &Path, bins: &Path) -> Result<Self> {
-        let (memory, through) = (folder.join("disk"), folder.join("disk-through"));
+    pub fn mount(folder: &Path, name: &str, bins: &Path) -> Result<Self> {
+        let (memory, through) = (folder.join(format!("{name}.memory")), folder.join(name));
         fs::create_dir_all(&memory)?;
         fs::create_dir_all(&through)?;
-        mount(Some("tmpfs"), &memory, Some("tmpfs"), MsFlags::empty(), Some(SIZE)).with_context(
-            || format!("cannot mount a tmpfs on {} (full disks need root)", memory.display()),
-        )?;
+        mount(Some("tmpfs"), &memory, Some("tmpfs"), MsFlags::empty(), Some(&*size(SIZE)))
+            .with_context(|| {
+                format!("cannot mount a tmpfs on {} (full disks need root)", memory.display())
+            })?;
         let server = Command::new(bins.join("passthrough_fs"))
             .args([&memory, &through])
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(folder.join("disk.log"))?)
+            .stderr(File::create(folder.join(format!("{name}.log")))?)
             .spawn();
         let server = match server {
             Ok(server) => server,
@@ -95,41 +100,44 @@ impl Disk {
         kill(self.pid(), Signal::SIGCONT).context("passthrough_fs has ended")
     }
 
-    /// Fills the disk to the last byte with a file of its own: writes fail for lack of room until [`Disk::make_room`].
+    /// Takes all free room away: writes fail for lack of it until [`Disk::make_room`]. What is deleted meanwhile makes room again.
     ///
     /// # Errors
-    /// Writing the file fails otherwise than by a lack of room; what was written stays.
+    /// The file system cannot be made smaller, for another reason than that it grows meanwhile.
     pub fn fill(&self) -> Result<()> {
-        let mut ballast = File::create(self.ballast())?;
-        let mut piece = vec![0_u8; BALLAST_PIECE];
         loop {
-            match ballast.write(&piece) {
-                Ok(0) => bail!("the disk takes nothing"),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::StorageFull && piece.len() > 1 => {
-                    piece.truncate(piece.len() / 2);
-                }
-                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+            let now = statvfs(&self.memory)?;
+            let used = now.blocks().saturating_sub(now.blocks_free()) * now.fragment_size();
+            match self.resize(used.max(PAGE)) {
+                Ok(()) => return Ok(()),
+                // More was written since.
+                Err(Errno::EINVAL) => {}
                 Err(error) => return Err(error).context("cannot fill the disk"),
             }
         }
     }
 
-    /// Makes room again after [`Disk::fill`], by deleting its file.
+    /// Makes room again after [`Disk::fill`].
     ///
     /// # Errors
-    /// The file cannot be deleted, for example because the disk was not filled.
+    /// The file system cannot be made larger.
     pub fn make_room(&self) -> Result<()> {
-        fs::remove_file(self.ballast()).context("cannot delete the ballast")
+        self.resize(SIZE).context("cannot make room on the disk")
     }
 
-    fn ballast(&self) -> PathBuf {
-        self.memory.join("ballast")
+    fn resize(&self, bytes: u64) -> nix::Result<()> {
+        let none: Option<&str> = None;
+        mount(none, &self.memory, none, MsFlags::MS_REMOUNT, Some(&*size(bytes)))
     }
 
     fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.server.id()).unwrap_or(0))
     }
+}
+
+/// Returns the option of a tmpfs of that many bytes.
+fn size(bytes: u64) -> String {
+    format!("size={bytes}")
 }
 
 impl Drop for Disk {

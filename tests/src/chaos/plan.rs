@@ -38,13 +38,52 @@ impl Victim {
     }
 }
 
-/// A fault of the disk with the directory of checkpoints.
+/// A directory of a run that is on a disk of its own, which becomes slow and full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The directory of the job's checkpoints.
+    Checkpoints,
+    /// The folder to which the job's sink commits.
+    Output,
+    /// The JobManagers' `high-availability.storageDir`: leases, logs of jobs, and programs.
+    HighAvailability,
+}
+
+impl Place {
+    /// All places; each of them is disturbed once in each run.
+    pub const ALL: [Self; 3] = [Self::Checkpoints, Self::Output, Self::HighAvailability];
+
+    /// Returns the name of the place's folder in that of the run.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checkpoints => "checkpoints",
+            Self::Output => "output",
+            Self::HighAvailability => "ha",
+        }
+    }
+}
+
+/// A fault of one of the disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFault {
     /// Every operation on the disk hangs until that many milliseconds have passed, once.
     Slow(u64),
-    /// The disk has no room until a checkpoint of the job has failed for it.
+    /// The disk has no room until a JobManager has logged that something failed for it.
     Full,
+}
+
+impl DiskFault {
+    /// Returns the name of the fault at a place, as a campaign counts and prints it.
+    pub fn name(self, place: Place) -> &'static str {
+        match (self, place) {
+            (Self::Slow(_), Place::Checkpoints) => "slow checkpoints",
+            (Self::Slow(_), Place::Output) => "slow output",
+            (Self::Slow(_), Place::HighAvailability) => "slow ha",
+            (Self::Full, Place::Checkpoints) => "full checkpoints",
+            (Self::Full, Place::Output) => "full output",
+            (Self::Full, Place::HighAvailability) => "full ha",
+        }
+    }
 }
 
 /// One step of a run, done after the step before it: a wait, a kill, a fault of the disk, or the end of the input.
@@ -57,8 +96,8 @@ pub enum Step {
     /// Arms the point, unless it is that of the final checkpoint, which [`Step::OpenGate`] has armed, and kills the victim when a process
     /// waits there. If none comes within 15 s, the point is disarmed, and nothing is killed.
     KillAt(Point, Victim),
-    /// Makes the disk of the checkpoints slow or full for a while.
-    Disk(DiskFault),
+    /// Makes the disk of a place slow or full for a while.
+    Disk(Place, DiskFault),
     /// Lets the job read the rest of its input, as soon as it has completed that many checkpoints in all; arms the final checkpoint's point
     /// before that.
     OpenGate(usize),
@@ -74,8 +113,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Draws a run from its seed: three kills at points, three anywhere, a slow and a full disk, and a kill at the final checkpoint. Two
-    /// seeds in a row aim at all points between them.
+    /// Draws a run from its seed: three kills at points, three anywhere, a slow or a full disk at each place, and a kill at the final
+    /// checkpoint. Two seeds in a row aim at all points between them, and have both faults at each place.
     pub fn of(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ SALT);
         let mut points: Vec<Point> = {
@@ -88,7 +127,14 @@ impl Plan {
         let (mut aimed, mut blind) = (Victim::ALL, Victim::ALL);
         aimed.shuffle(&mut random);
         blind.shuffle(&mut random);
-        let faults = [DiskFault::Slow(random.random_range(200..1_500)), DiskFault::Full];
+        let mut faults: Vec<Step> = (seed % 2..)
+            .zip(Place::ALL)
+            .map(|(turn, place)| {
+                let slow = DiskFault::Slow(random.random_range(200..1_500));
+                Step::Disk(place, if turn.is_multiple_of(2) { slow } else { DiskFault::Full })
+            })
+            .collect();
+        faults.shuffle(&mut random);
         let mut steps = Vec::new();
         let mut faults = faults.into_iter();
         for ((point, at_point), anywhere) in points.into_iter().zip(aimed).zip(blind) {
@@ -98,7 +144,7 @@ impl Plan {
             // A restore follows a failure: the kill before it is the failure.
             let aims_first = point != Point::Restore && random.random_bool(0.5);
             steps.extend(if aims_first { [kill_at, kill] } else { [kill, kill_at] });
-            steps.extend(faults.next().map(Step::Disk));
+            steps.extend(faults.next());
         }
         steps.push(Step::OpenGate(10));
         let last = *Victim::ALL.choose(&mut random).unwrap_or(&Victim::Host);
@@ -127,6 +173,23 @@ mod tests {
             assert!(aims(seed).count() >= blind && aims(seed).count() + blind >= 5, "seed {seed}");
             let both: BTreeSet<Point> = aims(seed).chain(aims(seed + 1)).collect();
             assert_eq!(both, Point::ALL.into_iter().collect(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn each_run_disturbs_each_disk_and_two_runs_make_each_of_them_slow_and_full() {
+        for seed in 0..200 {
+            let faults = |seed| {
+                let steps = Plan::of(seed).steps.into_iter();
+                steps.filter_map(|step| match step {
+                    Step::Disk(place, fault) => Some((place, fault.name(place))),
+                    _ => None,
+                })
+            };
+            let places: BTreeSet<Place> = faults(seed).map(|(place, _)| place).collect();
+            assert_eq!((places.len(), faults(seed).count()), (3, 3), "seed {seed}");
+            let both: BTreeSet<_> = faults(seed).chain(faults(seed + 1)).collect();
+            assert_eq!(both.len(), 6, "seed {seed}: {both:?}");
         }
     }
 

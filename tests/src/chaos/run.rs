@@ -4,7 +4,7 @@ use super::{
     cluster::{Cluster, WITHIN},
     disk::Disk,
     mix::Mix,
-    plan::{DiskFault, Plan, Step, Victim},
+    plan::{DiskFault, Place, Plan, Step, Victim},
     points::{self, Point},
     processes::{kill_pid, parent},
 };
@@ -34,7 +34,7 @@ const SHOWN: usize = 5;
 pub struct Settings {
     /// The folder of the programs `flott`, `chaos_job` and `passthrough_fs`.
     pub bins: PathBuf,
-    /// True if the disk of the checkpoints becomes slow and full.
+    /// True if the disks of checkpoints, output and high availability become slow and full.
     pub disks: bool,
     /// True if the job's sink breaks two-phase commit on purpose, so that a run has to fail.
     pub commits_early: bool,
@@ -49,7 +49,7 @@ pub struct Seen {
     pub hits: BTreeMap<Point, usize>,
     /// Points that no process came to within 15 s, so that nothing was killed there.
     pub missed: Vec<Point>,
-    /// Number of times that the disk was `slow` or `full`, by these words.
+    /// Number of times that a disk was slow or full, by [`DiskFault::name`].
     pub disks: BTreeMap<&'static str, usize>,
     /// Number of checkpoints that the disturbed job has completed, as the JobManagers' logs say.
     pub checkpoints: usize,
@@ -72,7 +72,7 @@ impl Seen {
 ///
 /// # Errors
 /// The committed output is not that of the undisturbed job, the job did not finish, the run was too calm to show anything, or
-/// the machine lacks something that it needs. The folder then has logs and outputs.
+/// the machine lacks something that it needs. The folder then has logs and, without disks, outputs.
 pub fn run(
     seed: u64,
     settings: &Settings,
@@ -85,7 +85,7 @@ pub fn run(
     let expected = run.mix.expected();
     let undisturbed = run.submit("undisturbed", &[])?;
     run.cluster.await_finished(&undisturbed)?;
-    compare(&expected, &folder.join("undisturbed")).context("the undisturbed job")?;
+    compare(&expected, &run.output("undisturbed")).context("the undisturbed job")?;
     run.cluster.until("the undisturbed job's hosts end", WITHIN, |cluster| {
         cluster.hosts().is_empty().then_some(())
     })?;
@@ -105,7 +105,7 @@ pub fn run(
     progress("the end");
     let job = run.job.clone();
     run.cluster.await_finished(&job)?;
-    compare(&expected, &folder.join("disturbed"))?;
+    compare(&expected, &run.output("disturbed"))?;
     run.cluster.check_processes()?;
     run.seen.checkpoints = run.checkpoints();
     run.seen.lines = expected.len();
@@ -127,25 +127,28 @@ struct Run {
     gate: PathBuf,
     job: String,
     seen: Seen,
-    // In this order: the processes end before their disk goes.
+    // In this order: the processes end before their disks go.
     cluster: Cluster,
-    disk: Option<Disk>,
+    disks: BTreeMap<Place, Disk>,
 }
 
 impl Run {
     fn start(seed: u64, settings: &Settings, folder: &Path, plan: &Plan) -> Result<Self> {
-        let disk = settings.disks.then(|| Disk::mount(folder, &settings.bins)).transpose()?;
-        let disk_folder = disk.as_ref().map_or(folder, Disk::path);
+        let mut disks = BTreeMap::new();
+        for place in Place::ALL.into_iter().filter(|_| settings.disks) {
+            disks.insert(place, Disk::mount(folder, place.name(), &settings.bins)?);
+        }
+        let text = |place: Place| folder.join(place.name()).display().to_string();
         let points = folder.join("points");
         fs::create_dir_all(&points)?;
         let options = [
             ("high-availability.type", "filesystem".to_owned()),
-            ("high-availability.storageDir", folder.join("ha").display().to_string()),
+            ("high-availability.storageDir", text(Place::HighAvailability)),
             ("high-availability.cluster-id", "chaos".to_owned()),
             ("high-availability.filesystem.lease-duration", "3 s".to_owned()),
             ("high-availability.filesystem.renew-interval", "300 ms".to_owned()),
             ("execution.checkpointing.interval", "100 ms".to_owned()),
-            ("execution.checkpointing.dir", disk_folder.join("checkpoints").display().to_string()),
+            ("execution.checkpointing.dir", text(Place::Checkpoints)),
             // Everything but the smallest state goes through files.
             ("execution.checkpointing.data-inline-threshold", "64".to_owned()),
             ("execution.checkpointing.incremental", (seed % 2 == 1).to_string()),
@@ -168,13 +171,18 @@ impl Run {
             job: String::new(),
             seen: Seen { has_standby: plan.has_standby, ..Seen::default() },
             cluster,
-            disk,
+            disks,
         })
+    }
+
+    /// Returns the folder for the output of the job `name`.
+    fn output(&self, name: &str) -> PathBuf {
+        self.folder.join(Place::Output.name()).join(name)
     }
 
     /// Submits the job with its output in the folder `name`, and more arguments.
     fn submit(&mut self, name: &str, more: &[String]) -> Result<String> {
-        let output = self.folder.join(name).display().to_string();
+        let output = self.output(name).display().to_string();
         let mut args = vec!["--seed".to_owned(), self.seed.to_string()];
         args.extend(["--output".to_owned(), output]);
         args.extend_from_slice(more);
@@ -203,7 +211,7 @@ impl Run {
             }
             Step::Kill(victim) => self.kill(victim),
             Step::KillAt(point, victim) => self.kill_at(point, victim),
-            Step::Disk(fault) => self.disturb_disk(fault),
+            Step::Disk(place, fault) => self.disturb_disk(place, fault),
             Step::OpenGate(checkpoints) => {
                 self.await_checkpoints(checkpoints)?;
                 // Before the gate opens, so that the first writer at its end finds the point.
@@ -274,20 +282,18 @@ impl Run {
         Ok(())
     }
 
-    fn disturb_disk(&mut self, fault: DiskFault) -> Result<()> {
-        let Some(disk) = &self.disk else { return Ok(()) };
-        let what = match fault {
+    fn disturb_disk(&mut self, place: Place, fault: DiskFault) -> Result<()> {
+        let Some(disk) = self.disks.get(&place) else { return Ok(()) };
+        match fault {
             DiskFault::Slow(ms) => {
                 disk.hang()?;
                 // The length of the fault, which nothing ends earlier.
                 thread::sleep(Duration::from_millis(ms));
                 disk.go_on()?;
-                "slow"
             }
             DiskFault::Full => {
-                let job = self.job.clone();
-                let no_room =
-                    |cluster: &Cluster| cluster.logged(&["checkpoint aborted", "is full", &job]);
+                let folder = disk.path().display().to_string();
+                let no_room = |cluster: &Cluster| cluster.logged(&[&folder, "is full"]);
                 let before = no_room(&self.cluster);
                 disk.fill()?;
                 let noticed = self.cluster.until("a full disk is noticed", WITHIN, |cluster| {
@@ -295,10 +301,9 @@ impl Run {
                 });
                 disk.make_room()?;
                 noticed?;
-                "full"
             }
-        };
-        *self.seen.disks.entry(what).or_default() += 1;
+        }
+        *self.seen.disks.entry(fault.name(place)).or_default() += 1;
         Ok(())
     }
 }

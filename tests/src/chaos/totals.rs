@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 /// Number of runs from which on every point must be hit and every kind of fault must happen. A
 /// single run is a replay.
 const RUNS_THAT_SHOW: u64 = 2;
-/// The names in [`Seen::disks`].
-const DISKS: [&str; 2] = ["slow", "full"];
+/// The faults of disks, by their names in [`Seen::disks`].
+const DISKS: [&str; 6] =
+    ["slow checkpoints", "slow output", "slow ha", "full checkpoints", "full output", "full ha"];
 
 /// The kills and faults of all runs of a campaign.
 #[derive(Debug, Clone, Default)]
@@ -33,13 +34,13 @@ impl Totals {
         lines.extend(Point::ALL.map(|point| line(point.name(), of(&self.hits, &point))));
         lines.push("killed and disturbed:".to_owned());
         lines.extend(Victim::ALL.map(|victim| line(victim.name(), of(&self.kills, &victim))));
-        lines.extend(DISKS.map(|disk| line(&format!("{disk} disks"), of(&self.disks, &disk))));
+        lines.extend(DISKS.map(|disk| line(disk, of(&self.disks, &disk))));
         lines
     }
 
     /// Returns the names of the points and faults for which a campaign of this many runs fails because they never happened: a point at
-    /// which nobody was killed, a kind of process that was not killed, a disk that was never slow or full (if `disks`; a campaign without
-    /// disks does not need those). Empty for a single run, which repeats another one.
+    /// which nobody was killed, a kind of process that was not killed, a disk that was never slow or never full (if `disks`; a campaign
+    /// without disks does not need those). Empty for a single run, which repeats another one.
     pub fn never_happened(&self, runs: u64, disks: bool) -> Vec<&'static str> {
         if runs < RUNS_THAT_SHOW {
             return Vec::new();
@@ -104,7 +105,7 @@ mod tests {
             assert_eq!(without.never_happened(2, false), [victim.name()]);
         }
         let calm = totals(|seen| seen.disks.clear());
-        assert_eq!(calm.never_happened(2, true), ["slow", "full"]);
+        assert_eq!(calm.never_happened(2, true), DISKS);
         assert_eq!(calm.never_happened(2, false), [""; 0], "disks were left out");
         assert_eq!(Totals::default().never_happened(1, true), [""; 0], "a replay");
     }

@@ -4,8 +4,8 @@ use super::*;
 use gateways::dispatcher::{DisposeSavepoint, OperationState, RequestSavepoint, TriggerSavepoint};
 use model::graph::StateDeclaration;
 use model::{
-    CheckpointKind, CheckpointMetadata, ExecutionAttemptId, JobVertexId, OperatorId, OperatorState,
-    OperatorSubtaskState, StateHandle, TriggerId,
+    CheckpointKind, CheckpointMetadata, CheckpointPointer, ExecutionAttemptId, JobVertexId,
+    OperatorId, OperatorState, OperatorSubtaskState, StateHandle, TriggerId,
 };
 use std::path::{Path, PathBuf};
 use storage::checkpoints::CheckpointDirectory;
@@ -221,6 +221,43 @@ async fn a_savepoint_among_the_checkpoints_of_its_job_is_refused_before_anything
     let call = RequestSavepoint { job_id: Some(job(1)), is_checkpoint: false, trigger_id };
     assert!(f.gateway().ask(call).await.is_err(), "nothing is begun");
     assert_eq!(ask(format!("{chk}/savepoints")).await, Ok(()));
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_savepoint_among_the_checkpoints_of_a_recovered_job_is_refused_whatever_the_options_say_by_now()
+ {
+    let objects = MemoryObjects::new();
+    let end = left_behind(&objects, graph(1, 1, false)).await;
+    let home = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|name| home.path().join(name).display().to_string());
+    let directory = CheckpointDirectory::new(Arc::new(FileObjects::open(&old).unwrap()));
+    let pointer = CheckpointPointer {
+        checkpoint: 5,
+        metadata: directory.put_metadata(&metadata(1)).await.unwrap(),
+        directory: Some(old.clone()),
+        claimed: None,
+    };
+    logs(&objects).append(end, JobFact::Checkpoint(pointer), earlier()).await.unwrap();
+    let process = TestProcess::start(&[("execution.checkpointing.dir", &*new)]).await;
+    let election = ElectionDouble::start(&process);
+    let f = start_in(process, election, ClusterMode::Session, objects).await;
+    f.leads(1).await;
+    f.job_master(1).await;
+    let ask = async |checkpoints: &str, trigger: u128| {
+        let call = TriggerSavepoint {
+            job_id: job(1),
+            trigger_id: TriggerId(trigger),
+            kind: CheckpointKind::Savepoint,
+            directory: Some(format!("{checkpoints}/{}/mine", job(1))),
+            cancel: false,
+        };
+        f.gateway().ask(call).await.map_err(|error| error.refused().expect("refused"))
+    };
+    match ask(&old, 1).await {
+        Err(JobError::SavepointDirectory(why)) => assert!(why.contains(&old), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(ask(&new, 2).await, Ok(()));
 }
 
 #[tokio::test(flavor = "local")]

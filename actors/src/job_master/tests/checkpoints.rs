@@ -492,7 +492,7 @@ async fn objects_of_a_job_that_ends(retention: &str, end: JobStatus) -> (Vec<Str
         let operator = OperatorId(attempt.vertex.0);
         let state = directory.put_state(job, 1, attempt, operator, vec![1].into());
         let operators = vec![(operator, state.await.expect("a store in memory"))];
-        let answer = Ok(SubtaskSnapshot { ended: false, operators });
+        let answer = Ok(SubtaskSnapshot { ended: false, operators, pause_us: 0 });
         let answer = CheckpointAnswer { attempt, checkpoint: 1, answer };
         f.gateway.ask(answer).await.expect("it answers");
     }

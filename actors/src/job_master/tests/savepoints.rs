@@ -49,6 +49,7 @@ async fn acknowledge_all(f: &Fixture, task_manager: &TaskManagerDouble, checkpoi
         let part = SubtaskSnapshot {
             ended: false,
             operators: vec![(OperatorId(attempt.vertex.0), state)],
+            pause_us: 0,
         };
         let answer = CheckpointAnswer { attempt, checkpoint, answer: Ok(part) };
         f.gateway.ask(answer).await.unwrap();

@@ -59,7 +59,7 @@ impl World {
         let object = format!("{checkpoint}-{}-{}", attempt.vertex, attempt.subtask);
         let operator = OperatorId(attempt.vertex.0);
         let state = StateHandle::Object { name: object, bytes: 1 };
-        let part = SubtaskSnapshot { ended, operators: vec![(operator, state)] };
+        let part = SubtaskSnapshot { ended, operators: vec![(operator, state)], pause_us: 0 };
         self.core.acknowledged(self.now(), &attempt, checkpoint, part);
     }
 
@@ -391,6 +391,42 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     };
     assert_eq!(state(1), OperatorSubtaskState { ended: true, state: of(1, 1) });
     assert_eq!(state(2), OperatorSubtaskState { ended: false, state: of(2, 2) });
+}
+
+/// As in Flink, the tasks are there, to commit what the checkpoint holds, which need not be known to be committed, and handle nothing.
+#[test]
+fn a_new_job_master_deploys_a_region_that_had_finished_as_ended_and_it_finishes_without_the_others()
+{
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    let (mut w, tasks) = with_checkpoints(graph.clone(), Duration::from_secs(1)).running(2);
+    w.reach_end(tasks[0]);
+    w.acknowledge(1, tasks[0], true);
+    w.acknowledge(1, tasks[1], false);
+    let metadata = w.awaiting_persistence();
+    w.core.checkpoint_persisted(w.now(), 1, Ok(metadata));
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.commands();
+    w.pass(1000);
+    w.acknowledge(2, tasks[1], false);
+    let newest = w.awaiting_persistence();
+    // The JobManager is killed.
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.restore(at(0), newest);
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let placed = placements(&w.commands());
+    let ended: Vec<_> = placed.iter().map(|task| (task.attempt.vertex, task.ended)).collect();
+    assert_eq!(ended, [(JobVertexId(1), true), (JobVertexId(2), false)]);
+    let tasks: Vec<_> = placed.iter().map(|task| task.attempt).collect();
+    w.report_all(&tasks, ExecutionState::Running);
+    w.reach_end(tasks[0]);
+    assert!(triggered(&w.commands()).contains(&(3, true, 1)), "at once, not at the next interval");
+    w.acknowledge(3, tasks[0], true);
+    w.acknowledge(3, tasks[1], false);
+    let metadata = w.awaiting_persistence();
+    w.core.checkpoint_persisted(w.now(), 3, Ok(metadata));
+    w.report(1, tasks[0], ExecutionState::Finished);
+    assert_eq!(w.core.status(), JobStatus::Running);
 }
 
 #[test]

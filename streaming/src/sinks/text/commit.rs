@@ -158,6 +158,13 @@ impl Work {
     fn why_missing(&self, parts: &[TextPart], missing: &TextPart) -> String {
         let (shown, here) = (self.destination.display(), marks::host());
         let TextPart { subtask, host, path, identity } = missing;
+        if let Some(kept) = publish::kept(Path::new(path)).filter(|kept| kept.exists()) {
+            return format!(
+                "'{}', where the part of '{shown}' that subtask {subtask} has written is kept for a savepoint, was changed or replaced: start \
+                 the job from another savepoint",
+                kept.display()
+            );
+        }
         let written_for = Path::new(path).parent().and_then(publish::owner);
         let Some((former, job)) = written_for.filter(|(of, _)| *of != self.destination) else {
             return format!(

@@ -385,3 +385,26 @@ fn a_savepoint_gives_its_whole_result_after_its_job_has_failed_and_ended_as_ofte
         assert_eq!(entries(tmp.path()), 3, "both results, and the parts that are kept");
     }
 }
+
+#[test]
+fn a_savepoint_whose_kept_part_was_truncated_fails_the_job_with_the_files_name_and_not_again_and_again()
+ {
+    for at_end in [false, true] {
+        let (tmp, out) = output();
+        let savepoint = savepoint(&out, 1, at_end);
+        let list = |folder: &Path| -> Vec<PathBuf> {
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+        };
+        let is_kept = |path: &&PathBuf| path.to_string_lossy().ends_with(".kept");
+        let folders = list(tmp.path());
+        let [kept] = list(folders.iter().find(is_kept).unwrap()).try_into().unwrap();
+        let file = fs::File::options().write(true).open(&kept).unwrap();
+        file.set_len("in it".len() as u64).unwrap();
+        let restored = sink(&tmp.path().join("other")).job(2).restore(savepoint).open();
+        let error = restored.err().unwrap();
+        assert!(!error.is_recoverable(), "{at_end}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(&kept.display().to_string()), "{at_end}: {text}");
+        assert!(text.contains("start the job from another savepoint"), "{at_end}: {text}");
+    }
+}

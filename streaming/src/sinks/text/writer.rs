@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Read, Write},
+    io::{self, BufWriter, ErrorKind, Read, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -85,12 +85,13 @@ impl TextWriter {
         Ok(file.get_ref().metadata()?.len())
     }
 
-    /// Appends the part of an earlier attempt, which may have ended since, up to the length that counts.
+    /// Appends the part of an earlier attempt, which may have ended since, up to the length that counts. `NotFound` and `UnexpectedEof`
+    /// mean that the part, or its end, is gone.
     fn append(&mut self, path: &Path, bytes: u64) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.flush()?;
         let part = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 let others = [Some(ended(path)), publish::kept(path)];
                 let found = others.into_iter().flatten().find_map(|path| File::open(path).ok());
                 found.ok_or(error)?
@@ -98,8 +99,8 @@ impl TextWriter {
             opened => opened?,
         };
         let copied = io::copy(&mut part.take(bytes), file.get_mut())?;
-        let why = || io::Error::other(format!("it has {copied} bytes, the checkpoint {bytes}"));
-        if copied == bytes { Ok(()) } else { Err(why()) }
+        let why = || format!("it has {copied} bytes, the checkpoint {bytes}");
+        if copied == bytes { Ok(()) } else { Err(io::Error::new(ErrorKind::UnexpectedEof, why())) }
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -113,7 +114,7 @@ impl TextWriter {
         fs::rename(&self.path, &ended)?;
         self.path = ended;
         File::open(&self.staging)?.sync_all()?;
-        let identity = Identity::of(&self.path)?.ok_or(io::ErrorKind::NotFound)?;
+        let identity = Identity::of(&self.path)?.ok_or(ErrorKind::NotFound)?;
         let (subtask, path) = (self.names.subtask(), self.path.display().to_string());
         self.ready = Some(TextPart { subtask, host: marks::host(), path, identity });
         Ok(())
@@ -131,7 +132,7 @@ impl Identity {
     pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
@@ -210,19 +211,26 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
     ) -> Result<(), BoxError> {
         for (path, bytes) in state.files.take()? {
             self.append(Path::new(&path), bytes).map_err(|error| -> BoxError {
-                if error.kind() == io::ErrorKind::NotFound {
-                    // It does not come back.
-                    let operator = context.name().to_owned();
-                    let what = format!(
+                let kept = publish::kept(Path::new(&path)).unwrap_or_default();
+                // What the checkpoint counts does not come back: the job is not restarted.
+                let what = match error.kind() {
+                    ErrorKind::NotFound => format!(
                         "cannot be continued: '{path}', which an earlier attempt has written, does not exist, nor is it kept in '{}', \
                          as it is for a savepoint: it was deleted, or the TaskManagers do not share the folder",
-                        publish::kept(Path::new(&path)).unwrap_or_default().with_file_name("").display()
-                    );
-                    return TaskError::Output { operator, what }.into();
-                }
-                let what =
-                    format!("cannot take over '{path}', which an earlier attempt has written");
-                context.io_error(what, error).into()
+                        kept.with_file_name("").display()
+                    ),
+                    ErrorKind::UnexpectedEof => format!(
+                        "cannot be continued: '{path}', which an earlier attempt has written, or '{}', where it is kept for a savepoint, \
+                         was truncated: {error}; start the job from another savepoint",
+                        kept.display()
+                    ),
+                    _ => {
+                        let what =
+                            format!("cannot take over '{path}', which an earlier attempt has written");
+                        return context.io_error(what, error).into();
+                    }
+                };
+                TaskError::Output { operator: context.name().to_owned(), what }.into()
             })?;
         }
         Ok(())

@@ -152,7 +152,7 @@ impl HostDouble {
         });
         let state = StateHandle::Inline(state_of(attempt, barrier).into_bytes());
         let operators = vec![(operator_of(attempt), state)];
-        let answer = Ok(SubtaskSnapshot { ended, operators });
+        let answer = Ok(SubtaskSnapshot { ended, operators, pause_us: 0 });
         let answer = CheckpointAnswer { attempt, checkpoint, answer };
         ctx.run_later(self.delay(), move |host, ctx| host.answer(answer, ctx));
     }
