@@ -220,33 +220,40 @@ fn incremental_checkpoints_refer_to_older_files_and_a_job_goes_on_from_them() {
     assert!(!checkpoints.join(&job).join("chk-1").exists(), "what nothing refers to is deleted");
 }
 
-/// Returns the files of state that all complete checkpoints of the only job below `checkpoints` refer to.
+/// Returns the files of state to which both complete checkpoints of the only job below `checkpoints` refer, once only the two that are
+/// kept are there: others are deleted beside other work.
 fn shared_files(cluster: &Cluster, checkpoints: &Path) -> BTreeSet<PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+        std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
     };
-    let is_metadata = |path: &PathBuf| path.to_string_lossy().contains("_metadata");
-    let [job] = list(checkpoints).try_into().unwrap();
-    let complete = list(&job).into_iter().filter(|folder| {
+    let is_complete = |folder: &PathBuf| {
+        let is_metadata = |path: &PathBuf| path.to_string_lossy().contains("_metadata");
         folder.to_string_lossy().contains("/chk-") && list(folder).iter().any(is_metadata)
+    };
+    let [job] = list(checkpoints).try_into().unwrap();
+    let kept = eventually(WITHIN, "only the two checkpoints that are kept", || {
+        let complete: Vec<PathBuf> = list(&job).into_iter().filter(is_complete).collect();
+        <[PathBuf; 2]>::try_from(complete).ok()
     });
     let reader = StateReader::new(None, Platform::production(), S3Settings::default());
-    let files = complete.map(|folder| -> BTreeSet<PathBuf> {
+    let [one, other] = kept.map(|folder| -> BTreeSet<PathBuf> {
         let snapshot = reader.snapshot(folder.to_str().unwrap());
         let mut metadata = cluster.block_on(snapshot).unwrap().metadata;
         let places = metadata.states_mut().flat_map(|state| state.places());
-        let uris = places.filter_map(|place| match place {
-            StateHandle::External { uri, .. } => Some(uri.strip_prefix("file://").unwrap().into()),
+        let files = places.filter_map(|place| match place {
+            StateHandle::External { uri, .. } => {
+                Some(uri.strip_prefix("file://").unwrap_or(uri).into())
+            }
             _ => None,
         });
-        uris.collect()
+        files.collect()
     });
-    files.reduce(|all, more| &all & &more).unwrap()
+    &one & &other
 }
 
 #[test]
 fn a_job_all_of_whose_checkpoints_share_a_damaged_file_fails_with_the_name_of_the_file() {
-    const NUMBERS: Numbers = Numbers { count: 100_000_000, rate: 30_000, keys: 40_000 };
+    const NUMBERS: Numbers = Numbers { count: 100_000_000, rate: 1_000, keys: 4_000 };
     let folder = tempfile::tempdir().unwrap();
     let (checkpoints, out) = (folder.path().join("checkpoints"), folder.path().join("sums"));
     let options = [
@@ -256,25 +263,35 @@ fn a_job_all_of_whose_checkpoints_share_a_damaged_file_fails_with_the_name_of_th
         ("execution.checkpointing.fallback", "true"),
         ("execution.checkpointing.incremental", "true"),
         ("restart-strategy.type", "fixed-delay"),
-        ("restart-strategy.fixed-delay.attempts", "3"),
+        ("restart-strategy.fixed-delay.attempts", "6"),
         // Time to damage the file before it is read.
         ("restart-strategy.fixed-delay.delay", "2s"),
     ];
     let mut cluster = Cluster::start(&options, 2);
     let job = cluster.sum(NUMBERS, &out, 1);
-    eventually(WITHIN, "checkpoints that refer to older files", || {
-        refers_to_older(&checkpoints.join(&job)).then_some(())
-    });
-    let place = cluster.place_of_taskmanager(&job);
-    cluster.replace_taskmanager(place);
-    cluster.await_state(&job, "RESTARTING", WITHIN);
     let client = cluster.client();
-    eventually(WITHIN, "no checkpoint is being recorded", || {
-        let report = cluster.block_on(client.checkpoints(&job)).ok()?;
-        (report.counts.in_progress == 0).then_some(())
-    });
-    let shared = shared_files(&cluster, &checkpoints);
-    assert!(!shared.is_empty(), "the checkpoints share no file");
+    let counts = |cluster: &Cluster| {
+        cluster.block_on(client.checkpoints(&job)).map(|report| report.counts).ok()
+    };
+    let shared = loop {
+        let before = counts(&cluster).map_or(0, |counts| counts.completed);
+        eventually(WITHIN, "checkpoints that refer to older files", || {
+            let more = counts(&cluster)?.completed >= before + 8;
+            (more && refers_to_older(&checkpoints.join(&job))).then_some(())
+        });
+        let place = cluster.place_of_taskmanager(&job);
+        cluster.replace_taskmanager(place);
+        cluster.await_state(&job, "RESTARTING", WITHIN);
+        eventually(WITHIN, "no checkpoint is being recorded", || {
+            (counts(&cluster)?.in_progress == 0).then_some(())
+        });
+        let shared = shared_files(&cluster, &checkpoints);
+        if !shared.is_empty() {
+            break shared;
+        }
+        // The newest one happens to be full.
+        cluster.await_state(&job, "RUNNING", WITHIN);
+    };
     for path in &shared {
         let mut bytes = std::fs::read(path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
