@@ -16,8 +16,9 @@ use gateways::program_host::BuildError;
 use host::launch::{self, LaunchSpec};
 use host::{InProcess, in_process};
 use model::JobId;
+use platform::Disks;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,6 +41,8 @@ const INHERITED: [&str; 11] = [
 
 /// Pause between two looks at the size of a host's output.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Bytes free on a disk below which no host gets its folder there while another disk has more: hosts spill to it.
+const ROOM_BYTES: u64 = 256 << 20;
 
 /// The parts of which the launcher of a process's program hosts is made.
 pub(crate) struct LauncherParts {
@@ -55,9 +58,9 @@ pub(crate) struct LauncherParts {
     /// True if relative paths in programs resolve against the working directory of this process, as in an embedded
     /// cluster.
     pub embedded: bool,
-    /// Folders for the working directories and temporary files of hosts, one on each disk; hosts take them in turn.
-    /// Not empty.
-    pub folders: Vec<PathBuf>,
+    /// Folders for the working directories and temporary files of hosts, one on each disk; hosts take them in turn. A disk that
+    /// fails or is nearly full is passed over.
+    pub folders: Disks,
     /// Place of this process's log; its hosts log beside it.
     pub log: LogPlace,
     /// Limit on the memory of this process and its hosts together. Shortly before they exceed it, a host is ended: one that only
@@ -69,6 +72,7 @@ pub(crate) struct LauncherParts {
 pub(crate) struct Launcher {
     parts: Arc<LauncherParts>,
     memory: HostMemory,
+    /// Number of launches so far, by which folders of one job have different names.
     launches: Arc<AtomicU64>,
 }
 
@@ -85,8 +89,8 @@ impl ProgramHostLauncher for Launcher {
         let (parts, memory) = (self.parts.clone(), self.memory.clone());
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            let places = Places::make(&parts, &request, number).map_err(|error| {
-                let why = format!("io.tmp.dirs: {error}");
+            let places = Places::make(&parts, &request, number).map_err(|(folder, error)| {
+                let why = format!("io.tmp.dirs: '{}': {error}", folder.display());
                 refused(why, launch::is_no_room(&error))
             })?;
             match request.program {
@@ -100,6 +104,11 @@ impl ProgramHostLauncher for Launcher {
         self.memory.serves_collected(pid);
     }
 }
+
+/// Name of the working directory in a launch's folder.
+const WORK: &str = "work";
+/// Name of the directory for temporary files in a launch's folder.
+const TMP: &str = "tmp";
 
 /// The files of one launch.
 struct Places {
@@ -116,17 +125,15 @@ impl Places {
         parts: &Arc<LauncherParts>,
         request: &HostRequest,
         number: u64,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self, (PathBuf, std::io::Error)> {
         let side = match request.side {
             HostSide::JobManager => "coordinators",
             HostSide::TaskManager => "tasks",
         };
         let name = format!("{}-{side}-{number}", request.job_id);
-        let disk = disk_of(&parts.folders, number).ok_or(std::io::ErrorKind::NotFound)?;
-        let root = Root { folder: disk.join(&name), parts: parts.clone() };
-        let (work, tmp) = (root.folder.join("work"), root.folder.join("tmp"));
-        std::fs::create_dir_all(&work)?;
-        std::fs::create_dir_all(&tmp)?;
+        let folder = folder_on(&parts.folders, &name)?;
+        let root = Root { folder, parts: parts.clone() };
+        let (work, tmp) = (root.folder.join(WORK), root.folder.join(TMP));
         let job = request.job_id;
         root.prune();
         let (stdout, stderr) = host_logs::places(&parts.log, &root.folder, job);
@@ -134,9 +141,23 @@ impl Places {
     }
 }
 
-/// Returns the folder below which a launch has its own: the launches of a process take its disks in turn.
-fn disk_of(folders: &[PathBuf], launch: u64) -> Option<&PathBuf> {
-    folders.get(usize::try_from(launch).unwrap_or_default() % folders.len().max(1))
+/// Makes the folder of a launch, with those for its work and its temporary files, on the next disk in turn that takes it.
+///
+/// # Errors
+/// All disks fail: the folder on the first of them, and its error.
+fn folder_on(disks: &Disks, name: &str) -> Result<PathBuf, (PathBuf, std::io::Error)> {
+    disks.place(ROOM_BYTES, |disk: &Path| {
+        let folder = disk.join(name);
+        let made = [WORK, TMP].iter().try_for_each(|of| std::fs::create_dir_all(folder.join(of)));
+        match made {
+            Ok(()) => Ok(folder),
+            Err(error) => {
+                // Best effort: half a folder on a disk that fails goes with the process's own.
+                let _ = std::fs::remove_dir_all(&folder);
+                Err((folder, error))
+            }
+        }
+    })
 }
 
 /// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up. From
@@ -149,7 +170,7 @@ struct Root {
 impl Root {
     fn prune(&self) {
         let LauncherParts { log, folders, options, .. } = &*self.parts;
-        host_logs::prune(log, folders, options.get(&conf::logging::JOBS_MAX));
+        host_logs::prune(log, folders.folders(), options.get(&conf::logging::JOBS_MAX));
     }
 }
 
@@ -282,10 +303,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_of_a_process_take_its_disks_in_turn() {
-        let disks: Vec<PathBuf> = vec!["/disk-0".into(), "/disk-1".into()];
-        let taken = [1, 2, 3].map(|launch| disk_of(&disks, launch).unwrap().to_str().unwrap());
-        assert_eq!(taken, ["/disk-1", "/disk-0", "/disk-1"]);
-        assert_eq!(disk_of(&[], 1), None);
+    fn the_hosts_of_a_process_take_its_disks_in_turn_and_pass_over_one_that_fails() {
+        let home = tempfile::tempdir().unwrap();
+        let [one, two] = ["disk-1", "disk-2"].map(|name| home.path().join(name));
+        let disks = Disks::new(vec![one.clone(), two.clone()]);
+        let taken = ["a", "b", "c"].map(|name| folder_on(&disks, name).unwrap());
+        assert_eq!(taken, [one.join("a"), two.join("b"), one.join("c")]);
+        assert!(taken.iter().all(|folder| folder.join(WORK).is_dir() && folder.join(TMP).is_dir()));
+
+        // The second disk fails: a file is where its folder was.
+        std::fs::remove_dir_all(&two).unwrap();
+        std::fs::write(&two, "").unwrap();
+        let taken = ["d", "e"].map(|name| folder_on(&disks, name).unwrap());
+        assert_eq!(taken, [one.join("d"), one.join("e")]);
+
+        // One disk takes the working directory, but not that for temporary files.
+        std::fs::create_dir_all(one.join("f")).unwrap();
+        std::fs::write(one.join("f").join(TMP), "").unwrap();
+        let (folder, _) = folder_on(&disks, "f").unwrap_err();
+        assert_eq!(folder, two.join("f"), "the error is that of the disk whose turn it was");
+        assert!(!one.join("f").exists(), "nothing of a launch stays on a disk that fails");
     }
 }

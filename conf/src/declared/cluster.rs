@@ -30,8 +30,9 @@ options! {
     SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// Directories for blobs, programs, spilled data and working directories of program hosts, on as many disks. Working
     /// directories, the blobs of a JobManager, those in the cache of a TaskManager, and the bodies of calls that do not fit into
-    /// memory go to them in turn; blobs and bodies pass over a disk that is full or read-only. Uploads and the details of ended
-    /// jobs are in the first directory. Where a container has local directories of its own, those are the default.
+    /// memory go to them in turn, passing over a disk that is full or read-only. Uploads, the details of ended jobs, and the
+    /// checkpoints of jobs without a directory, where only this machine reaches the JobManager and there is no high availability, are
+    /// in the first directory. Where a container has local directories of its own, those are the default.
     TMP_DIRS: List = "io.tmp.dirs" => List(vec!["/tmp".to_owned()]),
         other ["taskmanager.tmp.dirs", "web.tmpdir"];
 }

@@ -144,7 +144,7 @@ impl Plan<'_> {
             fatal: base.fatal.clone(),
             entry: Some(self.entry.clone()),
             embedded: true,
-            folders: self.work.subs(name)?,
+            folders: platform::Disks::new(self.work.subs(name)?),
             log: LogPlace::default(),
             memory: None,
         })))

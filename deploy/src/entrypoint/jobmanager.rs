@@ -202,7 +202,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         fatal: base.fatal.clone(),
         entry: process.entry.map(|(entry, _)| entry),
         embedded: false,
-        folders: work.subs("hosts")?,
+        folders: platform::Disks::new(work.subs("hosts")?),
         log: process.log,
         memory: Some(process.memory),
     }));

@@ -117,7 +117,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         fatal: base.fatal.clone(),
         entry: process.entry.map(|(entry, _)| entry),
         embedded: false,
-        folders: work.subs("hosts")?,
+        folders: platform::Disks::new(work.subs("hosts")?),
         log: process.log.clone(),
         memory: Some(ProcessLimit {
             size: process_memory,
