@@ -131,7 +131,7 @@ pub enum BlobError {
         "the disk of the blob store {dir} is full: free space there or set blob.storage.directory"
     )]
     DiskFull {
-        /// Folder of the blobs, as configured.
+        /// Path of the store on the disk that is full, or of a file in it; of several disks the one that failed.
         dir: String,
     },
     /// Reading or writing the blob store failed for another reason than a full disk; the text says which.

@@ -42,7 +42,7 @@ impl BlobServer {
         self.waiting = self.waiting.saturating_add(1);
         Box::pin(work.into_actor(self).map(move |done, server, ctx| {
             server.waiting = server.waiting.saturating_sub(1);
-            let done = done.map_err(|error| wire_error(&*server.store, error));
+            let done = done.map_err(wire_error);
             then(server, done, ctx)
         }))
     }
@@ -211,12 +211,11 @@ impl Handler<Ask<DeleteJobBlobs>> for BlobServer {
 }
 
 /// Translates a store error into the error that the caller gets.
-fn wire_error(store: &dyn BlobStore, error: BlobStoreError) -> BlobError {
+fn wire_error(error: BlobStoreError) -> BlobError {
     match error {
         BlobStoreError::NotFound(hash) => BlobError::NotFound(hash.to_string()),
         BlobStoreError::WrongHash { expected, actual } => BlobError::WrongHash { expected, actual },
-        BlobStoreError::Store(StoreError::DiskFull { .. }) => {
-            let dir = store.location();
+        BlobStoreError::Store(StoreError::DiskFull { path: dir }) => {
             tracing::error!(dir, "the disk of the blob store is full");
             BlobError::DiskFull { dir }
         }

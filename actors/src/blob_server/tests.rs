@@ -301,7 +301,7 @@ async fn a_full_disk_has_its_own_error_that_names_the_folder() {
     let upload = s.open().await;
     let full = StoreError::DiskFull { path: "/blobs".into() };
     s.store.fail_writes(Some(full));
-    let disk_full = BlobError::DiskFull { dir: "memory".into() };
+    let disk_full = BlobError::DiskFull { dir: "/blobs".into() };
     assert_eq!(s.chunk(upload, 0, b"x").await, Err(disk_full.clone()));
     assert_eq!(s.chunk(upload, 0, b"x").await, Err(BlobError::BadChunk), "it was given up");
     let sent = s.client().upload_bytes(b"x", None, BlobKind::Permanent).await;

@@ -6,6 +6,7 @@
 //! tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs holds up these
 //! calls but no lane. This module must never give a file its final name before its content is synced.
 
+use super::layout::{file_name, folder_in, keys_in};
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter};
 use crate::disk::DiskCalls;
 use crate::objects::{
@@ -31,7 +32,6 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-const SHARED: &str = "shared";
 /// Mode of blobs: programs are started from them; no other user needs to read them.
 const MODE: u32 = 0o700;
 /// Bytes free on a disk below which it gets no blob while another disk has more: programs have some ten MiB, and the size of
@@ -52,6 +52,8 @@ pub struct FileBlobs {
 #[derive(Debug)]
 struct Folder {
     roots: Disks,
+    /// Directories whose blobs could not be listed when this was last tried.
+    unlisted: Mutex<BTreeSet<PathBuf>>,
     /// Contents that this process has written or read to the end and found right, and the files as they
     /// were then.
     verified: Mutex<BTreeSet<(ContentHash, Stamp)>>,
@@ -98,7 +100,12 @@ impl FileBlobs {
         let roots = Disks::new(roots);
         roots.folders().iter().try_for_each(|root| prepare(root))?;
         let calls = DiskCalls::new(roots.to_string().as_ref());
-        let folder = Folder { roots, verified: Mutex::default(), changes: Mutex::default() };
+        let folder = Folder {
+            roots,
+            unlisted: Mutex::default(),
+            verified: Mutex::default(),
+            changes: Mutex::default(),
+        };
         Ok(Self { folder: Arc::new(folder), calls })
     }
 
@@ -138,8 +145,16 @@ impl Folder {
         if self.is_verified(key, Stamp::of(&meta)) {
             return Ok(path);
         }
-        let _changes = self.changes();
-        // While this call waited for the lock, another call may have verified the file, removed it or replaced it.
+        self.checked_alone(key, &self.changes())
+    }
+
+    /// Does what [`Folder::checked`] does, for a call that holds the lock. Before it got the lock, another call may have verified the file,
+    /// removed it or replaced it.
+    fn checked_alone(
+        &self,
+        key: &BlobKey,
+        _changes: &MutexGuard<'_, ()>,
+    ) -> Result<PathBuf, BlobStoreError> {
         let (path, meta) = self.there(key)?;
         let stamp = Stamp::of(&meta);
         if self.is_verified(key, stamp) {
@@ -189,10 +204,10 @@ impl Folder {
     }
 
     /// Returns a verified file with that content under any job, to link to.
-    fn same_content(&self, hash: ContentHash) -> Option<PathBuf> {
+    fn same_content(&self, hash: ContentHash, changes: &MutexGuard<'_, ()>) -> Option<PathBuf> {
         let keys = self.keys().ok()?;
         let mut same = keys.iter().filter(|key| key.hash == hash);
-        same.find_map(|key| self.checked(key).ok())
+        same.find_map(|key| self.checked_alone(key, changes).ok())
     }
 
     fn find(
@@ -252,10 +267,24 @@ impl Folder {
         removed.fold(Ok(()), Result::and)
     }
 
+    /// Lists the blobs on all disks. One that cannot be read is passed over if another one can: the caller takes its blobs for removed, which
+    /// loses nothing, and sees them again once the disk can be read. The first time in a row is logged.
     fn keys(&self) -> Result<Vec<BlobKey>, BlobStoreError> {
         let mut keys = Vec::new();
-        for root in self.roots.folders() {
-            keys_in(root, &mut keys)?;
+        let roots = self.roots.folders();
+        let listed = roots.iter().map(|root| (root, keys_in(root, &mut keys)));
+        let failed: Vec<_> = listed.filter_map(|(root, done)| Some((root, done.err()?))).collect();
+        if failed.len() == roots.len()
+            && let Some((_, error)) = failed.first()
+        {
+            return Err(error.clone());
+        }
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
+        unlisted.retain(|root| failed.iter().any(|(failed, _)| *failed == root));
+        for (root, error) in failed {
+            if unlisted.insert(root.clone()) {
+                tracing::warn!(%error, dir = %root.display(), "the blobs on a disk cannot be listed, those on other disks are");
+            }
         }
         keys.sort();
         keys.dedup();
@@ -276,33 +305,6 @@ fn prepare(root: &Path) -> Result<(), StoreError> {
         let age = age.ok().and_then(|at| now.duration_since(at).ok());
         if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
             let _ = fs::remove_file(entry.path());
-        }
-    }
-    Ok(())
-}
-
-/// Appends the keys of the blobs in one directory of a store.
-fn keys_in(root: &Path, keys: &mut Vec<BlobKey>) -> Result<(), BlobStoreError> {
-    let failed = |path: &Path, e: io::Error| StoreError::from_io(path, &e);
-    for folder in fs::read_dir(root).map_err(|e| failed(root, e))? {
-        let folder = folder.map_err(|e| failed(root, e))?;
-        let Some(job) = folder.file_name().to_str().and_then(parse_job) else {
-            continue;
-        };
-        let path = folder.path();
-        let files = match fs::read_dir(&path) {
-            Ok(files) => files,
-            Err(e) if absent(&e) => continue,
-            Err(e) => return Err(failed(&path, e).into()),
-        };
-        for file in files.flatten() {
-            let name = file.file_name();
-            let Some((kind, hash)) = name.to_str().and_then(parse_file) else {
-                continue;
-            };
-            // A blob that is removed while the folder is read is left out.
-            let Ok(meta) = file.metadata() else { continue };
-            keys.push(BlobKey { job, hash, kind, size: meta.len() });
         }
     }
     Ok(())
@@ -399,12 +401,12 @@ impl Incoming {
         // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size };
-        let there = folder.checked(&key).ok();
-        let same = if there.is_some() { None } else { folder.same_content(expected) };
-        let _changes = folder.changes();
-        let target = match there.filter(|there| there.exists()) {
-            Some(there) => there,
-            None => {
+        // Held from the look for equal content to the new name: two calls with equal content would name both their files.
+        let changes = folder.changes();
+        let target = match folder.checked_alone(&key, &changes) {
+            Ok(there) => there,
+            Err(_) => {
+                let same = folder.same_content(expected, &changes);
                 let link = |same: PathBuf| {
                     let root = same.parent()?.parent()?;
                     named(root, &key, |target| fs::hard_link(&same, target)).ok()
@@ -467,34 +469,4 @@ fn named(
     let target = folder.join(file_name(key.kind, key.hash));
     give(&target).map_err(|e| StoreError::from_io(&target, &e))?;
     Ok(target)
-}
-
-/// Returns the folder of a job's blobs, or of those of no job, in the directory `root` of a store.
-fn folder_in(root: &Path, job: Option<JobId>) -> PathBuf {
-    root.join(job.map_or_else(|| SHARED.to_owned(), |job| job.to_string()))
-}
-
-fn file_name(kind: BlobKind, hash: ContentHash) -> String {
-    format!("{}-{hash}", kind_name(kind))
-}
-
-fn kind_name(kind: BlobKind) -> &'static str {
-    match kind {
-        BlobKind::Permanent => "permanent",
-        BlobKind::Transient => "transient",
-    }
-}
-
-fn parse_job(folder: &str) -> Option<Option<JobId>> {
-    match folder {
-        SHARED => Some(None),
-        id => id.parse().ok().map(Some),
-    }
-}
-
-fn parse_file(name: &str) -> Option<(BlobKind, ContentHash)> {
-    let (kind, hash) = name.split_once('-')?;
-    let kind =
-        [BlobKind::Permanent, BlobKind::Transient].into_iter().find(|k| kind_name(*k) == kind)?;
-    Some((kind, hash.parse().ok()?))
 }

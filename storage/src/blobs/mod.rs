@@ -13,6 +13,7 @@ mod durable_tests;
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
 mod file;
+mod layout;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -75,7 +76,8 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
     /// Removes all references of a job, of either kind; it is no error if there are none. Content that others refer to stays.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
-    /// Lists the keys of all blobs, in ascending order. In [`DurableBlobs`] of a leader also the programs of which there are only copies;
+    /// Lists the keys of all blobs, in ascending order. A store on several disks leaves out those on a disk that cannot be read, and fails
+    /// if it can read none. In [`DurableBlobs`] of a leader also the programs of which there are only copies;
     /// it then deletes copies that newer ones replace.
     fn keys(&self) -> BlobFuture<Vec<BlobKey>>;
     /// Returns the store's place as text, for messages: a directory's path, or `memory`.

@@ -139,12 +139,34 @@ async fn blobs_take_the_disks_in_turn_and_are_found_on_each() {
     }
     assert_eq!(store.find(JOB, keys[0].hash).await, Ok(None));
     assert_eq!(store.find(JOB, keys[1].hash).await, Ok(Some(keys[1])));
+    let listed = store.keys().await.unwrap();
+    assert!(listed.contains(&keys[1]) && !listed.contains(&keys[0]), "{listed:?}");
+    assert_eq!(listed.len(), 3 + 3 + 4, "all that is on the other disk, of both jobs");
     // Without a disk the error names one.
     fs::remove_dir_all(&disks[1]).unwrap();
     let refused = store_bytes(&store, b"more", JOB, BlobKind::Permanent).await.unwrap_err();
     assert!(refused.to_string().contains("disk-"), "{refused}");
+    let unlisted = store.keys().await.unwrap_err().to_string();
+    assert!(unlisted.contains("disk-"), "{unlisted}");
     let unfit = FileBlobs::open_on(disks.to_vec()).unwrap_err().to_string();
     assert!(unfit.contains("disk-1"), "{unfit}");
+}
+
+#[tokio::test]
+async fn equal_content_that_is_put_twice_at_once_is_on_one_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let disks = ["disk-1", "disk-2"].map(|disk| dir.path().join(disk));
+    let store = FileBlobs::open_on(disks.to_vec()).unwrap();
+    for n in 0..30_u8 {
+        let content = [n];
+        let put = |job| store_bytes(&store, &content, job, BlobKind::Permanent);
+        let (one, other, third) = tokio::join!(put(JOB), put(JOB), put(OTHER));
+        assert_eq!(one, other);
+        assert_eq!(store.references(&third.unwrap()).await, Ok(2), "one file for both jobs");
+        let name = super::layout::file_name(BlobKind::Permanent, one.unwrap().hash);
+        let on = |disk: &&PathBuf| disk.join(JobId(7).to_string()).join(&name).exists();
+        assert_eq!(disks.iter().filter(on).count(), 1);
+    }
 }
 
 #[tokio::test]
