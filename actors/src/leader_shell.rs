@@ -17,7 +17,7 @@ use actix::{
 use control::leader_process::{HandOver, Order};
 use futures::future::BoxFuture;
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::{Call, CallError, FabricError, Gateway, Remote};
+use gateways::{Call, CallError, FabricError, Gateway, Remote, TraceContext};
 use model::{Fence, LeaderSession};
 use platform::{Lane, LaneEnded};
 use std::time::Duration;
@@ -44,6 +44,10 @@ pub trait Led: Sized + Unpin + 'static {
     /// Returns the services of the process in which the shell runs; the shell calls the leader and reports fatal errors
     /// by them.
     fn services(&self) -> &ProcessServices;
+    /// Returns the trace in which the shell logs: that of the request for which the component works; no trace by default.
+    fn trace(&self) -> TraceContext {
+        TraceContext::NONE
+    }
     /// Stands for leadership. The election (for a JobMaster the shell itself, which sends one grant and no revocation) sends
     /// [`Leadership::Granted`] and [`Leadership::Revoked`] to `shell` until
     /// the shell drops the returned contention, which withdraws from the election and takes back a published address.
@@ -264,14 +268,17 @@ impl<L: Led> LeaderShell<L> {
         let component = self.led.component();
         let leader = LeaderInformation { session, address: running.address().clone() };
         let confirmed = self.led.confirm(leader);
-        ctx.spawn(confirmed.into_actor(self).map(move |confirmed, shell, ctx| match confirmed {
-            Ok(()) => tracing::info!(%component, %session, "leads"),
-            // The revocation will follow.
-            Err(ConfirmError::NotLeader(_)) => {
-                tracing::info!(%component, %session, "does not lead any more");
-            }
-            Err(ConfirmError::Fabric(error)) => {
-                shell.repeat(Self::confirm, session, pause, "is not confirmed", &error, ctx);
+        ctx.spawn(confirmed.into_actor(self).map(move |confirmed, shell, ctx| {
+            let _entered = shell.led.trace().enter();
+            match confirmed {
+                Ok(()) => tracing::info!(%component, %session, "leads"),
+                // The revocation will follow.
+                Err(ConfirmError::NotLeader(_)) => {
+                    tracing::info!(%component, %session, "does not lead any more");
+                }
+                Err(ConfirmError::Fabric(error)) => {
+                    shell.repeat(Self::confirm, session, pause, "is not confirmed", &error, ctx);
+                }
             }
         }));
     }
@@ -289,6 +296,7 @@ impl<L: Led> LeaderShell<L> {
             return;
         }
         let component = self.led.component();
+        let _entered = self.led.trace().enter();
         tracing::warn!(%component, %session, %error, "the leader {what}; trying again in {pause:?}");
         let next = pause.saturating_mul(2).min(RETRY.1);
         ctx.run_later(pause, move |shell, ctx| step(shell, session, next, ctx));
@@ -296,6 +304,7 @@ impl<L: Led> LeaderShell<L> {
 
     fn leader_died(&mut self, session: LeaderSession, ctx: &mut Context<Self>) {
         let component = self.led.component();
+        let _entered = self.led.trace().enter();
         tracing::error!(%component, %session, "the leader died of a panic");
         match self.led.died(session) {
             Death::EndProcess(cause) => {

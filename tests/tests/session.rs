@@ -574,6 +574,7 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
     };
     let (jobmanager, taskmanager) =
         (cluster.jobmanager.as_ref().unwrap(), &cluster.taskmanagers[0]);
+    let logs = || [jobmanager, taskmanager].map(Process::log);
     let traces = |job: &str| {
         [
             trace_of(jobmanager, "program host is up", job),
@@ -585,7 +586,20 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
         ]
     };
     let named = TraceContext { trace: 0x5eed_0000_0000_0000_0000_0000_0000_0007, span: 1 };
-    assert_eq!(traces(&run("one", Some(named))), [named.trace; 6]);
+    eventually(SOON, "the TaskManager has registered", || {
+        taskmanager.log().contains("registered at the ResourceManager").then_some(())
+    });
+    let before = logs();
+    let job = run("one", Some(named));
+    assert_eq!(traces(&job), [named.trace; 6]);
+    for (process, last) in [(jobmanager, "job removed"), (taskmanager, "program host has ended")] {
+        assert_eq!(trace_of(process, last, &job), named.trace);
+    }
+    for (log, before) in logs().iter().zip(&before) {
+        let lines = log.strip_prefix(before.as_str()).unwrap();
+        assert_eq!(lines_without(lines, named), [""; 0]);
+        assert!(lines.contains(&job), "{lines}");
+    }
     // A request that names none gets one of its own.
     let [first, second] = [run("two", None), run("three", None)].map(|job| traces(&job));
     assert_ne!(first, second);
@@ -615,10 +629,18 @@ fn a_program_host_logs_in_the_trace_of_its_jobs_submission() {
     let host = files.filter(|path| of_host(path.file_name().unwrap().to_str().unwrap()));
     let [host] = &host.collect::<Vec<_>>()[..] else { panic!("one host has run") };
     let host = std::fs::read_to_string(host).unwrap();
-    let states: Vec<&str> = host.lines().filter(|line| line.contains("task state")).collect();
-    assert!(!states.is_empty(), "{host}");
-    let trace = format!(" trace={:032x}", named.trace);
-    assert!(states.iter().all(|line| line.ends_with(&trace)), "{host}");
+    assert!(host.contains("task state"), "{host}");
+    // A host writes these two lines before the first call comes, which carries the trace.
+    let [starting, names_job] = lines_without(&host, named)[..] else { panic!("{host}") };
+    assert!(starting.ends_with("deploy::environment: starting"), "{starting}");
+    assert!(names_job.contains(&format!("host::child: program host job={job}")), "{names_job}");
+}
+
+/// Returns the lines of a log that do not end with the trace. What continues a line of the environment log begins with a bar.
+fn lines_without(log: &str, trace: TraceContext) -> Vec<&str> {
+    let ends = format!(" trace={:032x}", trace.trace);
+    let lines = log.lines().filter(|line| !line.trim_start().starts_with('|'));
+    lines.filter(|line| !line.ends_with(&ends)).collect()
 }
 
 #[test]

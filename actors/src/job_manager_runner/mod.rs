@@ -132,6 +132,10 @@ impl Led for JobLeader {
         &self.deps.services
     }
 
+    fn trace(&self) -> TraceContext {
+        self.deps.trace
+    }
+
     /// Grants leadership at once: the runner lives only while its Dispatcher leads.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let (job, component) = (self.job_id(), self.component());
