@@ -367,7 +367,8 @@ pub struct Logs {
     /// session that was started last]
     #[arg(value_name = "APPLICATION")]
     pub application: Option<String>,
-    /// Show only the logs of this process: jobmanager or a TaskManager's id; on YARN always a container's id
+    /// Show only the logs of this process: jobmanager or a TaskManager's id; on YARN a container's id, or jobmanager
+    /// while the application runs
     #[arg(long, value_name = "PROCESS")]
     pub process: Option<String>,
     /// Show only log files of this name

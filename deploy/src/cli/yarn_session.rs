@@ -43,8 +43,7 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
         context.print.note("the session continues; end it with flott yarn-session --stop");
         return Ok(Exit::Success);
     }
-    let bound = args.shutdown_on_attached_exit
-        || context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
+    let bound = context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
     attend(context, &descriptor, bound).await
 }
 
@@ -64,6 +63,10 @@ fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failur
         (yarn_client::NODE_LABEL.key(), args.node_label.clone()),
         (yarn_client::TYPE.key(), args.application_type.clone()),
         (yarn_client::APPLICATION_ID.key(), args.application_id.clone()),
+        (
+            execution::SHUTDOWN_ON_ATTACHED_EXIT.key(),
+            args.shutdown_on_attached_exit.then(|| true.to_string()),
+        ),
         (
             yarn_client::SHIP_FILES.key(),
             (!args.ship.is_empty())

@@ -2,7 +2,7 @@
 //! JobManager runs.
 //!
 //! From the moment that YARN has given an id until the deployment stands, a failure or Ctrl-C kills the application and
-//! removes its staging directory. Results are never printed here, only notes on the way.
+//! removes its staging directory; so does a closed terminal if the session is to end with its client. Results are never printed here, only notes on the way.
 
 use super::checks::{Containers, attempts};
 use super::cluster::Cluster;
@@ -81,7 +81,9 @@ pub(super) async fn deploy(
     if let Some(queue) = &queue {
         cluster.yarn.check_queue(queue).await?;
     }
-    let mut signals = Signals::listen()?;
+    let bound =
+        request.kind == ClusterKind::Session && options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
+    let mut signals = Signals::listen(bound)?;
     let (id, maximum) = cluster.yarn.new_application().await?;
     let containers = containers(options, cluster, request.spec)?;
     let nodes = cluster.yarn.nodes(&[NodeState::Running]).await?;
@@ -125,26 +127,36 @@ fn task_manager_vcores(options: &Options) -> u32 {
     set.or_else(cores).unwrap_or(1).max(1)
 }
 
-/// Ctrl-C and SIGTERM.
+/// The signals that end a deployment: Ctrl-C, SIGTERM, and a closed terminal (SIGHUP) if the session is to end with its client. Otherwise
+/// SIGHUP keeps its effect on the client, also after the deployment.
 struct Signals {
     interrupts: Signal,
     terminations: Signal,
+    hangups: Option<Signal>,
 }
 
 impl Signals {
-    fn listen() -> Result<Self, YarnFailure> {
+    fn listen(bound: bool) -> Result<Self, YarnFailure> {
         let failed = |e: std::io::Error| YarnFailure::cluster(format!("no signal handler: {e}"));
         Ok(Self {
             interrupts: signal(SignalKind::interrupt()).map_err(failed)?,
             terminations: signal(SignalKind::terminate()).map_err(failed)?,
+            hangups: bound.then(|| signal(SignalKind::hangup())).transpose().map_err(failed)?,
         })
     }
 
     async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangups {
+                Some(hangups) => hangups.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             _ = self.interrupts.recv() => {}
             _ = self.terminations.recv() => {}
+            _ = hangup => {}
         }
     }
 }
@@ -509,6 +521,15 @@ mod tests {
         assert!(!options.is_set(&execution::ENTRY));
         let none = ProgramArgs { parallelism: None, job: None, words: vec!["./p".to_owned()] };
         assert!(program_options(&none, None).is_empty());
+    }
+
+    /// Without a handler the signal would end this process, and the test with it.
+    #[tokio::test]
+    async fn a_closed_terminal_ends_the_deployment_of_a_session_that_ends_with_its_client() {
+        let mut signals = Signals::listen(true).unwrap();
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGHUP).unwrap();
+        signals.next().await;
+        assert!(Signals::listen(false).unwrap().hangups.is_none(), "others leave it its effect");
     }
 
     #[test]

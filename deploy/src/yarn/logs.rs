@@ -95,7 +95,8 @@ impl ApplicationLogs<'_> {
         let container = output.process().map(|text| {
             text.parse().map_err(|_| {
                 YarnFailure::configuration(format!(
-                    "--process '{text}' is no container's id: on YARN processes are containers, which --list names"
+                    "--process '{text}' is no container's id: on YARN processes are containers, which --list names; jobmanager names \
+                     one only while the application runs"
                 ))
             })
         });

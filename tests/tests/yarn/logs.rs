@@ -35,6 +35,11 @@ fn logs_are_shown_while_the_application_runs_and_after() {
     assert!(running.contains(&format!("YARN container: {master}")), "{running}");
     assert!(running.contains("Hadoop: 3."), "{running}");
 
+    // The application's own endpoint shows the log under this name, as it does where the nodes' pages are closed.
+    let by_name = [id.as_str(), "--process", "jobmanager", "--file", "jobmanager.log"];
+    let by_name = text_of(&succeeded(show(&by_name)).stdout);
+    assert!(by_name.contains(&format!("YARN container: {master}")), "{by_name}");
+
     succeeded(user.flott(&["yarn-session", "--stop"]));
     let after = succeeded(show(&["-t", "yarn", &id]));
     let after = text_of(&after.stdout);
