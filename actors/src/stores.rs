@@ -32,13 +32,13 @@ pub(crate) async fn open_store(
     opened.map_err(|why| StoreError::Io { path: place, why: why.to_string() })?
 }
 
-/// Returns the text for users about a checkpoint directory that a job cannot use for this reason: with the option, the directory, the
-/// reason and the remedy.
+/// Returns the text for users about a checkpoint directory, the job's own or the cluster's, that a job cannot use for this reason: with the
+/// directory, the reason and the remedy.
 pub(crate) fn unusable_directory(uri: &str, why: &impl fmt::Display) -> String {
     format!(
-        "execution.checkpointing.dir is '{uri}', which cannot be used: {why}; set it to a directory that the JobManager and all \
-         TaskManagers can reach and write to, or set execution.checkpointing.storage to jobmanager, which then keeps the state, at most 5 MiB \
-         per task"
+        "the checkpoint directory '{uri}' cannot be used: {why}; set execution.checkpointing.dir to a directory that the JobManager and \
+         all TaskManagers can reach and write to, or set execution.checkpointing.storage to jobmanager, which then keeps the state, at most \
+         5 MiB per task"
     )
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn metadata_not_stored(uri: Option<&str>, why: &impl fmt::Display) ->
     match uri {
         Some(uri) => format!(
             "the checkpoint's metadata is not stored in the checkpoint directory '{uri}': {why}; see that the JobManager can write there \
-             and has room (execution.checkpointing.dir)"
+             and has room, or set execution.checkpointing.dir to another directory"
         ),
         None => format!(
             "the checkpoint's metadata is not stored beside the job's log: {why}; see that the JobManager can write there and has room \

@@ -70,10 +70,13 @@ pub enum CheckpointError {
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
     )]
     Missing(String),
-    /// The job has no checkpoint directory (`execution.checkpointing.dir` is not set). Either it has to read this state object of its own,
+    /// The job has no checkpoint directory, neither one of its own (`execution.checkpointing.dir`) nor the cluster's. Either it has to read this state object of its own,
     /// and can't be restored; or the state at this URI, of another job's snapshot, is too large to be copied into the metadata of a new
     /// checkpoint, which then fails.
-    #[error("state is in the object {0}, and execution.checkpointing.dir is not set")]
+    #[error(
+        "state is in the object {0}, and the job has no checkpoint directory to read it from or copy it to: set execution.checkpointing.dir, \
+         and execution.checkpointing.storage to filesystem"
+    )]
     NoDirectory(String),
     /// A savepoint was not copied within this time (the checkpoint time-out). Only
     /// [`SavepointFolder::write`](crate::savepoints::SavepointFolder::write) reports it. The savepoint may be complete if only the answer

@@ -176,7 +176,7 @@ mod tests {
         let why = in_time("/mnt/checkpoints", hangs).await.unwrap_err().to_string();
         assert!(
             why.contains(
-                "'/mnt/checkpoints', which cannot be used: it did not answer within 40s; set it to"
+                "'/mnt/checkpoints' cannot be used: it did not answer within 40s; set execution.checkpointing.dir to"
             ),
             "{why}"
         );

@@ -796,8 +796,9 @@ async fn a_job_whose_checkpoint_directory_cannot_be_used_is_refused_and_leaves_n
         wanted.options.insert(option.clone(), bad.clone());
         match f.submit(wanted.clone()).await {
             Err(SubmitError::CheckpointDirectory(why)) => {
-                let begins = format!("{option} is '{bad}', which cannot be used: ");
-                assert!(why.starts_with(&begins) && why.contains("set it to"), "{why}");
+                let begins = format!("the checkpoint directory '{bad}' cannot be used: ");
+                let remedy = format!("set {option} to");
+                assert!(why.starts_with(&begins) && why.contains(&remedy), "{why}");
             }
             other => panic!("{bad}: {other:?}"),
         }

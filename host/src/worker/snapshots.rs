@@ -73,7 +73,13 @@ impl Snapshots {
             return Ok(Self { job_id, directory: None, reader, inline_max, uploads, bases });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
-        let wrong = |why: String| format!("execution.checkpointing.dir: {why}");
+        let wrong = |why: String| {
+            format!(
+                "a TaskManager on '{}' cannot use the checkpoint directory '{uri}': {why}; set execution.checkpointing.dir to a directory that \
+                 all machines share, or set execution.checkpointing.storage to jobmanager",
+                streaming::task::host_name()
+            )
+        };
         let objects = {
             // The client of a remote system belongs to the runtime that polls its sockets.
             let _runtime = runtime.enter();
@@ -92,8 +98,7 @@ impl Snapshots {
             Ok(false) => {
                 let host = streaming::task::host_name();
                 Err(wrong(format!(
-                    "the JobManager's directory {uri} is another one than {uri} on '{host}', where a TaskManager is to run tasks of the \
-                     job: name a directory that all machines share, or set execution.checkpointing.storage to jobmanager"
+                    "the JobManager's directory {uri} is another one than {uri} on '{host}'"
                 )))
             }
             Err(error) => Err(wrong(error.to_string())),

@@ -297,9 +297,9 @@ async fn a_directory_that_cannot_be_used_fails_the_job_under_a_kind_of_its_own_a
     assert_eq!(cause.kind, "CheckpointDirectoryUnusable");
     assert!(!cause.recoverable, "no restart helps");
     for part in [
-        "execution.checkpointing.dir is 'gopher://nowhere/checkpoints'",
+        "the checkpoint directory 'gopher://nowhere/checkpoints' cannot be used",
         "can't be used as storage",
-        "set it to",
+        "set execution.checkpointing.dir to",
     ] {
         assert!(cause.message.contains(part), "{part}: {cause}");
     }
