@@ -6,14 +6,19 @@
 use crate::entrypoint::StartError;
 use conf::{Options, cluster};
 use nix::fcntl::{Flock, FlockArg};
+use platform::Platform;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const LOCK: &str = "lock";
 /// The name of the lock file until it is locked.
 const NEW_LOCK: &str = "lock.new";
+/// Age at which a folder without a lock is that of a dead process: a host that was still writing has made it again after a sweep. The
+/// living make their lock at once.
+const UNLOCKED_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The folder, for as long as this value lives.
 #[derive(Debug)]
@@ -30,7 +35,8 @@ impl WorkFolder {
     pub(crate) fn make(base: &Path, role: &str, unique: u64) -> io::Result<Self> {
         std::fs::create_dir_all(base)?;
         let prefix = format!("flott-{role}-");
-        sweep(base, &prefix);
+        let now = Duration::from_millis(Platform::production().unix_millis());
+        sweep(base, &prefix, UNIX_EPOCH + now);
         let path = base.join(format!("{prefix}{}-{unique:016x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&path)?;
         // Under the name that others look for it is locked from the beginning: a process that starts at the same time would take an
@@ -100,8 +106,8 @@ impl Drop for WorkFolder {
     }
 }
 
-/// Removes folders of this role whose process is dead: nobody holds their lock.
-fn sweep(base: &Path, prefix: &str) {
+/// Removes folders of this role whose process is dead: nobody holds their lock, or they have had none for [`UNLOCKED_AFTER`] at `now`.
+fn sweep(base: &Path, prefix: &str, now: SystemTime) {
     let Ok(entries) = std::fs::read_dir(base) else {
         return;
     };
@@ -110,11 +116,18 @@ fn sweep(base: &Path, prefix: &str) {
             continue;
         }
         let path = entry.path();
-        let Ok(file) = OpenOptions::new().write(true).open(path.join(LOCK)) else {
-            // Being made just now, or not ours.
-            continue;
+        let dead = match OpenOptions::new().write(true).open(path.join(LOCK)) {
+            Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock).ok().map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let changed = entry.metadata().and_then(|of| of.modified()).ok();
+                let age = changed.and_then(|at| now.duration_since(at).ok());
+                // A younger one may be being made just now.
+                age.filter(|age| *age >= UNLOCKED_AFTER).map(|_| None)
+            }
+            // It is another user's.
+            Err(_) => None,
         };
-        if let Ok(_dead) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        if let Some(_lock) = dead {
             tracing::info!(folder = %path.display(), "removing what a dead process left behind");
             // A second sweeper may be quicker.
             let _ = std::fs::remove_dir_all(&path);
@@ -141,6 +154,25 @@ mod tests {
         let path = alive.path().to_owned();
         drop(alive);
         assert!(!path.exists());
+    }
+
+    /// The folder of a killed JobManager is removed while a host of its last job still writes a checkpoint, which makes it again.
+    #[test]
+    fn a_folder_that_was_made_again_without_a_lock_goes_after_an_hour() {
+        let base = tempfile::tempdir().unwrap();
+        let again = base.path().join("flott-test-1-0000000000000002");
+        let foreign = base.path().join("flott-other-1-0000000000000002");
+        for folder in [&again, &foreign] {
+            std::fs::create_dir_all(folder.join("checkpoints")).unwrap();
+        }
+        let alive = WorkFolder::make(base.path(), "test", 1).unwrap();
+        let made = std::fs::metadata(&again).unwrap().modified().unwrap();
+        let swept_after = |age| sweep(base.path(), "flott-test-", made + age);
+        swept_after(UNLOCKED_AFTER - Duration::from_secs(1));
+        assert!(again.is_dir(), "a process may be making it");
+        swept_after(UNLOCKED_AFTER);
+        assert!(!again.exists());
+        assert!(alive.path().is_dir() && foreign.is_dir());
     }
 
     #[test]
