@@ -133,7 +133,8 @@ fn a_sequence_is_summed_once_though_it_failed() {
 
 #[test]
 fn a_program_of_several_jobs_must_be_asked_for_one() {
-    let [text, _] = texts(tempfile::tempdir().unwrap().keep().as_path());
+    let folder = tempfile::tempdir().unwrap();
+    let [text, _] = texts(folder.path());
     let output = program("line_lengths").arg("--input").arg(text).output().unwrap();
     assert!(!output.status.success());
     let error = String::from_utf8_lossy(&output.stderr);

@@ -377,10 +377,12 @@ fn one_subtask_writes_a_file_several_a_folder_and_both_replace_earlier_results()
 #[test]
 fn a_folder_of_somebody_else_is_not_replaced() {
     let tmp = tempfile::tempdir().unwrap();
-    std::fs::write(tmp.path().join("precious"), "x").unwrap();
-    let error = write(tmp.path(), tmp.path(), 1, 1).unwrap_err().to_string();
+    let to = tmp.path().join("theirs");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(to.join("precious"), "x").unwrap();
+    let error = write(tmp.path(), &to, 1, 1).unwrap_err().to_string();
     assert!(error.contains("it is not replaced") && error.contains("precious"), "{error}");
-    assert!(tmp.path().join("precious").exists());
+    assert!(to.join("precious").exists());
 }
 
 #[test]

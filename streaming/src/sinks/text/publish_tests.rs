@@ -191,3 +191,20 @@ fn staging_folders_of_jobs_that_are_gone_are_removed_after_a_day() {
     assert_eq!(left, [false, true, true, true]);
     assert!(linked.exists() && tmp.path().join(".out.flott-notes").exists());
 }
+
+/// A folder stands for a part on a file system without hard links: the system refuses to link either for the same reason.
+#[test]
+fn a_part_that_cannot_be_linked_leaves_no_folder_behind_and_takes_none_from_others() {
+    let (tmp, out) = output();
+    let stage = staging(&out, JOB);
+    let (part, without) = (stage.join("part-00000"), stage.join("part-00001"));
+    fs::create_dir_all(&without).unwrap();
+    keep(&without).unwrap();
+    let names = || fs::read_dir(tmp.path()).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(names().collect::<Vec<_>>(), std::slice::from_ref(&stage), "no empty folder");
+
+    fs::write(&part, "x").unwrap();
+    keep(&part).unwrap();
+    keep(&without).unwrap();
+    assert_eq!(fs::read_to_string(kept(&part).unwrap()).unwrap(), "x");
+}
