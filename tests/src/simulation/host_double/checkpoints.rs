@@ -60,9 +60,10 @@ impl HostDouble {
         let states = task.restore.iter().flat_map(|(_, states)| states);
         let bytes = states.filter_map(|state| match state {
             StateHandle::Inline(bytes) => Some(&bytes[..]),
-            StateHandle::Object { .. } | StateHandle::External { .. } | StateHandle::Parts(_) => {
-                None
-            }
+            StateHandle::Object { .. }
+            | StateHandle::External { .. }
+            | StateHandle::Parts(_)
+            | StateHandle::Ranges { .. } => None,
         });
         let (job_id, attempt) = (self.job, task.attempt);
         let from = checkpoint_of(bytes, self.is_one_region());
