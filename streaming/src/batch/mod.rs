@@ -278,42 +278,55 @@ impl<T> Batch<T> {
     #[inline(always)]
     pub fn try_each_while<E>(
         &mut self,
+        each: impl FnMut(T, i64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        if self.times.is_empty() {
+            return self.try_each_with(|_| NO_TIME, each);
+        }
+        self.try_each(each)
+    }
+
+    /// Does the same as [`Batch::try_each_while`] with one loop for records with and without times, so that also an `each` of many
+    /// instructions is compiled into it and not called for every record. A short `each` is quicker with two loops.
+    ///
+    /// # Errors
+    /// Returns the first error of `each`; the records behind it stay.
+    #[inline(always)]
+    pub(crate) fn try_each<E>(
+        &mut self,
+        each: impl FnMut(T, i64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        if !self.times.is_empty() {
+            self.fill_times();
+        }
+        self.try_each_with(|times| times.next().unwrap_or(NO_TIME), each)
+    }
+
+    /// Calls `each` with one record after the other and the time that `time` takes out of the column.
+    #[inline(always)]
+    fn try_each_with<E>(
+        &mut self,
+        mut time: impl FnMut(&mut std::vec::Drain<'_, i64>) -> i64,
         mut each: impl FnMut(T, i64) -> Result<bool, E>,
     ) -> Result<(), E> {
-        // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
-        // for every record.
+        let (mut records, mut times) = (self.records.drain(..), self.times.drain(..));
         let mut failure = None;
-        let mut should_continue = |record, time| match each(record, time) {
-            Ok(should_continue) => should_continue,
-            Err(error) => {
-                failure = Some(error);
-                false
-            }
-        };
-        if self.times.is_empty() {
-            let mut records = self.records.drain(..);
-            for record in records.by_ref() {
-                if !should_continue(record, NO_TIME) {
+        for record in records.by_ref() {
+            // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
+            // for every record.
+            match each(record, time(&mut times)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    failure = Some(error);
                     break;
                 }
             }
-            if records.len() > 0 {
-                let rest: Vec<T> = records.collect();
-                self.records.extend(rest);
-            }
-        } else {
-            self.fill_times();
-            let mut timed = self.records.drain(..).zip(self.times.drain(..));
-            for (record, time) in timed.by_ref() {
-                if !should_continue(record, time) {
-                    break;
-                }
-            }
-            if timed.len() > 0 {
-                let rest: (Vec<T>, Vec<i64>) = timed.unzip();
-                self.records.extend(rest.0);
-                self.times.extend(rest.1);
-            }
+        }
+        if records.len() > 0 {
+            let rest: (Vec<T>, Vec<i64>) = (records.collect(), times.collect());
+            self.records.extend(rest.0);
+            self.times.extend(rest.1);
         }
         failure.map_or(Ok(()), Err)
     }

@@ -17,6 +17,7 @@ use crate::{
         Free, KeyAddress, Place, Single, Slice, SnapshotKind, StateBackend, StateField, Table,
         Taken,
     },
+    types::Record,
 };
 use model::graph::StateDeclaration;
 
@@ -86,6 +87,49 @@ struct Folds<'a, F, Out> {
     context: &'a OperatorContext,
 }
 
+impl<F, Out: Record> Folds<'_, F, Out> {
+    /// Adds a record to the kept value of its key.
+    #[inline(always)]
+    fn update<T, S>(&mut self, kept: &mut <F as Folding<S::Key, T>>::Kept, record: Keyed<'_, T, S>)
+    where
+        S: KeySelector<T>,
+        F: Folding<S::Key, T, Out = Out>,
+    {
+        match self.mode {
+            UpdateMode::EveryUpdate => self.out.collect(self.folding.update(kept, record)),
+            UpdateMode::AtEnd => self.folding.add(kept, record.into_record()),
+        }
+    }
+
+    /// Adds a record of a key that has no state, or whose state takes more than a look-up.
+    #[inline(never)]
+    fn at_place<T, S, B>(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+    ) -> Result<(), TaskError>
+    where
+        S: KeySelector<T>,
+        F: Folding<S::Key, T, Out = Out>,
+        B: StateBackend<S::Key, FoldState<T, S, F>>,
+    {
+        let place = backend.place(at, |key| key == record.key());
+        match place.map_err(|error| failed(self.context, error))? {
+            Place::Taken(mut place) => self.update(&mut place.entry().1.0, record),
+            Place::Free(place) => {
+                let (key, record) = record.into_both();
+                let kept = self.folding.first(record);
+                if self.mode == UpdateMode::EveryUpdate {
+                    self.out.collect(self.folding.emit(&key, &kept));
+                }
+                place.insert(key, Single(kept));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<T, S, F, B> Work<T, S, B> for Folds<'_, F, F::Out>
 where
     S: KeySelector<T>,
@@ -101,27 +145,12 @@ where
         record: Keyed<'_, T, S>,
         time: i64,
     ) -> Result<bool, TaskError> {
-        let Self { folding, mode, out, context } = self;
-        out.set_time(time);
-        let place = backend.place(at, |key| key == record.key());
-        match place.map_err(|error| failed(context, error))? {
-            Place::Taken(mut place) => {
-                let kept = &mut place.entry().1.0;
-                match mode {
-                    UpdateMode::EveryUpdate => out.collect(folding.update(kept, record)),
-                    UpdateMode::AtEnd => folding.add(kept, record.into_record()),
-                }
-            }
-            Place::Free(place) => {
-                let (key, record) = record.into_both();
-                let kept = folding.first(record);
-                if *mode == UpdateMode::EveryUpdate {
-                    out.collect(folding.emit(&key, &kept));
-                }
-                place.insert(key, Single(kept));
-            }
+        self.out.set_time(time);
+        match backend.at_hand(at, |key| key == record.key()) {
+            Some(Single(kept)) => self.update(kept, record),
+            None => self.at_place(backend, at, record)?,
         }
-        Ok(out.should_continue())
+        Ok(self.out.should_continue())
     }
 }
 

@@ -213,6 +213,14 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
+    /// Returns the state of a resident key, which the caller changes, if a look-up is all that it takes. With `None` the caller asks
+    /// [`StateBackend::place`]: the key may have state all the same, which a snapshot still needs, for example. A way around the place,
+    /// which is large: always `None` by default.
+    #[inline(always)]
+    fn at_hand(&mut self, _at: KeyAddress, _same: impl FnMut(&K) -> bool) -> Option<&mut V> {
+        None
+    }
+
     /// Returns true if the state is larger than the processor's caches, so that the caller should call [`StateBackend::fetch_ahead`] for
     /// the keys of the next batch. Called once before each batch if [`StateBackend::ALWAYS_RESIDENT`]; the backend may prepare for that
     /// then, and allocate memory for the snapshots of large state. False by default.

@@ -271,6 +271,27 @@ impl<K: Key, V> Table<K, V> {
         })
     }
 
+    /// Returns the state of a key while changes are followed, and marks the change; `None` while a snapshot is being written.
+    #[inline(never)]
+    fn at_hand_watched(
+        &mut self,
+        at: KeyAddress,
+        mut same: impl FnMut(&K) -> bool,
+    ) -> Option<&mut V> {
+        if self.is_writing {
+            return None;
+        }
+        let part = self.place_of_part(at);
+        let found = self.parts.get_mut(part)?.find_entry(at.hash, |(key, _)| same(key));
+        let entry = found.ok()?;
+        if let Some(changes) = &mut self.changes
+            && let (Some(changed), _) = changes.access(part, false)
+        {
+            changed.mark(entry.bucket_index());
+        }
+        Some(&mut entry.into_mut().1)
+    }
+
     /// Writes entries of the hash table `part` to `output` until the slice ends. Returns true if the hash table is written out.
     pub(crate) fn write_part(
         &mut self,
@@ -305,6 +326,16 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError> {
         self.place_with(at, same, None, V::write)
+    }
+
+    #[inline(always)]
+    fn at_hand(&mut self, at: KeyAddress, mut same: impl FnMut(&K) -> bool) -> Option<&mut V> {
+        if self.is_watched {
+            return self.at_hand_watched(at, same);
+        }
+        let part = self.place_of_part(at);
+        let found = self.parts.get_mut(part)?.find_mut(at.hash, |(key, _)| same(key));
+        found.map(|(_, state)| state)
     }
 
     fn reads_ahead(&mut self) -> bool {

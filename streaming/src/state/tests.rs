@@ -158,6 +158,28 @@ fn a_table_keeps_finds_and_forgets() {
     assert_eq!(all(table).len(), 999);
 }
 
+#[test]
+fn state_is_at_hand_unless_a_snapshot_needs_what_it_was() {
+    let groups = groups(0, 1, 128);
+    let mut table = Numbers::new(groups.clone());
+    let (key, other) = ("k".to_owned(), "other".to_owned());
+    let (at, other_at) = (groups.address(&key), groups.address(&other));
+    assert!(table.at_hand(at, |stored| *stored == key).is_none(), "before the first key");
+    keep(&mut table, &groups, key.clone(), Single(7));
+    assert!(table.at_hand(other_at, |stored| *stored == other).is_none());
+    assert_eq!(table.at_hand(at, |stored| *stored == key).map(|kept| kept.0), Some(7));
+    assert!(table.begin_snapshot(&[], &[]));
+    assert!(table.at_hand(at, |stored| *stored == key).is_none(), "not written yet");
+    assert!(table.write_snapshot(&mut Slice::whole()).unwrap());
+    assert!(table.at_hand(at, |stored| *stored == key).is_some());
+    let is_aborted = &|_| false;
+    let of = Incremental { checkpoint: 1, inline: 0, is_aborted, head: &[], changes_head: &[] };
+    assert!(table.begin_incremental(&of).is_some());
+    assert!(table.at_hand(at, |stored| *stored == key).is_none(), "not written yet");
+    assert!(table.write_snapshot(&mut Slice::whole()).unwrap());
+    assert!(table.at_hand(at, |stored| *stored == key).is_some());
+}
+
 struct Sum;
 impl Reduce for Sum {
     type Value = u64;

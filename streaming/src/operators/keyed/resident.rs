@@ -225,7 +225,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 },
             );
         }
-        batch.try_each_while(|record, time| {
+        batch.try_each(|record, time| {
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
             work.record(backend, at, record, time)

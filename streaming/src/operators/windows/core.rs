@@ -139,7 +139,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
                 },
             );
         }
-        batch.try_each_while(|record, _| {
+        batch.try_each(|record, _| {
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
             add(&mut pane, folding, at, record, context)?;
@@ -389,6 +389,22 @@ where
 /// Adds a record to the kept value of its key.
 #[inline(always)]
 fn add<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
+    pane: &mut OpenPane<'_, S::Key, F::Kept>,
+    folding: &mut F,
+    at: KeyAddress,
+    record: Keyed<'_, T, S>,
+    context: &OperatorContext,
+) -> Result<(), TaskError> {
+    match pane.at_hand(at, |key| key == record.key()) {
+        Some(Single(kept)) => folding.add(kept, record.into_record()),
+        None => add_at_place(pane, folding, at, record, context)?,
+    }
+    Ok(())
+}
+
+/// Adds a record of a key that has no value in the pane, or whose value takes more than a look-up.
+#[inline(never)]
+fn add_at_place<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
     pane: &mut OpenPane<'_, S::Key, F::Kept>,
     folding: &mut F,
     at: KeyAddress,

@@ -87,6 +87,16 @@ impl<K: Key, A: Record> OpenPane<'_, K, A> {
         self.table.place_with(at, same, Some(self.output), rows)
     }
 
+    /// Returns the value of a key if a look-up is all that it takes; see [`StateBackend::at_hand`].
+    #[inline(always)]
+    pub(super) fn at_hand(
+        &mut self,
+        at: KeyAddress,
+        same: impl FnMut(&K) -> bool,
+    ) -> Option<&mut Single<A>> {
+        self.table.at_hand(at, same)
+    }
+
     /// Stores a restored value of a key.
     pub(super) fn restore(&mut self, at: KeyAddress, key: K, kept: A) -> Result<(), StateError>
     where

@@ -90,9 +90,13 @@ impl Test {
     }
 
     fn set(&mut self, key: u32, value: &[u8]) {
-        match self.table.place(self.groups.address(&key), |stored| *stored == key).unwrap() {
-            Place::Taken(mut place) => place.entry().1.0 = value.to_vec(),
-            Place::Free(place) => place.insert(key, Single(value.to_vec())),
+        let at = self.groups.address(&key);
+        match self.table.at_hand(at, |stored| *stored == key) {
+            Some(kept) => kept.0 = value.to_vec(),
+            None => match self.table.place(at, |stored| *stored == key).unwrap() {
+                Place::Taken(mut place) => place.entry().1.0 = value.to_vec(),
+                Place::Free(place) => place.insert(key, Single(value.to_vec())),
+            },
         }
         self.now.insert(key, value.to_vec());
     }

@@ -58,9 +58,12 @@ impl Test {
         if !self.groups.owned.contains(&at.group) {
             return;
         }
-        match self.table.place(at, |stored| *stored == key).unwrap() {
-            Place::Taken(mut place) => Taken::<u32, _>::entry(&mut place).1.0 = value.to_vec(),
-            Place::Free(place) => place.insert(key, Single(value.to_vec())),
+        match self.table.at_hand(at, |stored| *stored == key) {
+            Some(kept) => kept.0 = value.to_vec(),
+            None => match self.table.place(at, |stored| *stored == key).unwrap() {
+                Place::Taken(mut place) => Taken::<u32, _>::entry(&mut place).1.0 = value.to_vec(),
+                Place::Free(place) => place.insert(key, Single(value.to_vec())),
+            },
         }
         self.now.insert(key, value.to_vec());
     }
