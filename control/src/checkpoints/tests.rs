@@ -494,7 +494,8 @@ fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
     let part = StatePart { groups, state: whole.clone(), ranges: (0..128).map(range).collect() };
     let states = |part: &StatePart| {
         let state = StateHandle::Parts(vec![part.clone()]);
-        let part = SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)] };
+        let part =
+            SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)], pause_us: 0 };
         metadata(5, &[(TaskIndex(0), part)].into())
     };
     let mut graph = graph(vec![vertex(1, 5)], vec![]);
