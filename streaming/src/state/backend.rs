@@ -21,7 +21,8 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
-/// fails the task. The restart strategy decides what follows [`StateError::Codec`] and [`StateError::Fetch`]; the others fail the job.
+/// fails the task. The restart strategy decides what follows [`StateError::Codec`], [`StateError::Fetch`] and [`StateError::MovedList`]; the
+/// others fail the job.
 /// An error that a function of the program other than a sink's returns counts as an error of user code instead.
 ///
 /// ```
@@ -30,7 +31,7 @@ use thiserror::Error;
 /// /// Returns true if the restart strategy decides what follows.
 /// fn may_restart(error: &StateError) -> bool {
 ///     match error {
-///         StateError::Codec(_) | StateError::Fetch { .. } => true,
+///         StateError::Codec(_) | StateError::Fetch { .. } | StateError::MovedList => true,
 ///         StateError::NotOwned { .. } | StateError::NotResident { .. } => false,
 ///         StateError::Schema { .. } | StateError::KeySchema { .. } => false,
 ///     }
