@@ -89,13 +89,19 @@ impl ProgramHostLauncher for Launcher {
         let (parts, memory) = (self.parts.clone(), self.memory.clone());
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            let places = Places::make(&parts, &request, number).map_err(|(folder, error)| {
+            let (job, program) = (request.job_id, request.program.clone());
+            let on_disk = parts.clone();
+            // On a thread that may block: a disk that hangs stops this launch, and not the actor that waits for it.
+            let made = move || Places::make(&on_disk, &request, number);
+            let made = tokio::task::spawn_blocking(made).await;
+            let made = made.map_err(|error| refused(error.to_string(), false))?;
+            let places = made.map_err(|(folder, error)| {
                 let why = format!("io.tmp.dirs: '{}': {error}", folder.display());
                 refused(why, launch::is_no_room(&error))
             })?;
-            match request.program {
-                None => inside(&parts, request.job_id, places).await,
-                Some(program) => child(&parts, &memory, (request.job_id, program), places).await,
+            match program {
+                None => inside(&parts, job, places).await,
+                Some(program) => child(&parts, &memory, (job, program), places).await,
             }
         })
     }

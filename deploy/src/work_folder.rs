@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const LOCK: &str = "lock";
+/// The name of the folder for checkpoints.
+const CHECKPOINTS: &str = "checkpoints";
 /// The name of the lock file until it is locked.
 const NEW_LOCK: &str = "lock.new";
 /// Age at which a folder without a lock is that of a dead process: a host that was still writing has made it again after a sweep. The
@@ -79,7 +81,7 @@ impl WorkFolder {
 
     /// Absolute path of the folder for checkpoints in it, of a cluster that has no other place for them. Nothing is made.
     pub(crate) fn checkpoints(&self) -> String {
-        let path = self.path.join("checkpoints");
+        let path = self.path.join(CHECKPOINTS);
         // Program hosts have working folders of their own.
         std::path::absolute(&path).unwrap_or(path).display().to_string()
     }
@@ -106,7 +108,8 @@ impl Drop for WorkFolder {
     }
 }
 
-/// Removes folders of this role whose process is dead: nobody holds their lock, or they have had none for [`UNLOCKED_AFTER`] at `now`.
+/// Removes folders of this role whose process is dead: nobody holds their lock, or they hold only what a late upload has made again
+/// and have not changed for [`UNLOCKED_AFTER`] at `now`.
 fn sweep(base: &Path, prefix: &str, now: SystemTime) {
     let Ok(entries) = std::fs::read_dir(base) else {
         return;
@@ -122,7 +125,8 @@ fn sweep(base: &Path, prefix: &str, now: SystemTime) {
                 let changed = entry.metadata().and_then(|of| of.modified()).ok();
                 let age = changed.and_then(|at| now.duration_since(at).ok());
                 // A younger one may be being made just now.
-                age.filter(|age| *age >= UNLOCKED_AFTER).map(|_| None)
+                let is_old = age.is_some_and(|age| age >= UNLOCKED_AFTER);
+                (is_old && is_made_again(&path, prefix)).then_some(None)
             }
             // It is another user's.
             Err(_) => None,
@@ -133,6 +137,20 @@ fn sweep(base: &Path, prefix: &str, now: SystemTime) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
+}
+
+/// Returns true for a folder that has the name of a process's and nothing but [`CHECKPOINTS`] in it. A host that still uploads makes such a
+/// one after the sweep. A user's folder has another name, and that of a living process whose lock somebody has deleted has more in it.
+fn is_made_again(path: &Path, prefix: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let of_process = name.strip_prefix(prefix).and_then(|rest| rest.split_once('-'));
+    let is_ours = of_process.is_some_and(|(pid, id)| {
+        pid.parse::<u32>().is_ok() && id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit())
+    });
+    let only_checkpoints = |mut entries: std::fs::ReadDir| {
+        entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == CHECKPOINTS))
+    };
+    is_ours && std::fs::read_dir(path).is_ok_and(only_checkpoints)
 }
 
 #[cfg(test)]
@@ -162,9 +180,12 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let again = base.path().join("flott-test-1-0000000000000002");
         let foreign = base.path().join("flott-other-1-0000000000000002");
-        for folder in [&again, &foreign] {
-            std::fs::create_dir_all(folder.join("checkpoints")).unwrap();
+        let of_user = base.path().join("flott-test-savepoints");
+        let without_lock = base.path().join("flott-test-1-0000000000000003");
+        for folder in [&again, &foreign, &of_user, &without_lock] {
+            std::fs::create_dir_all(folder.join(CHECKPOINTS)).unwrap();
         }
+        std::fs::create_dir_all(without_lock.join("hosts")).unwrap();
         let alive = WorkFolder::make(base.path(), "test", 1).unwrap();
         let made = std::fs::metadata(&again).unwrap().modified().unwrap();
         let swept_after = |age| sweep(base.path(), "flott-test-", made + age);
@@ -173,6 +194,10 @@ mod tests {
         swept_after(UNLOCKED_AFTER);
         assert!(!again.exists());
         assert!(alive.path().is_dir() && foreign.is_dir());
+        // Long after all of them were made.
+        swept_after(UNLOCKED_AFTER * 2);
+        assert!(of_user.is_dir(), "a folder of the user's own");
+        assert!(without_lock.is_dir(), "its process may live, and its lock was deleted");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum StateHandle {
     /// `execution.checkpointing.incremental` the first parts may be those of an earlier checkpoint, and the changes since follow. No
     /// part has parts.
     Parts(Vec<StatePart>),
-    /// Some ranges of an object, in their order: what a subtask of another parallelism reads of it. Only the order to restore a task
+    /// Some ranges of an object, in their order: what a subtask of another parallelism restores of it. Only the order to restore a task
     /// has such handles; metadata never has them.
     Ranges {
         /// The whole object: [`StateHandle::Object`] or [`StateHandle::External`].
@@ -118,10 +118,6 @@ impl StateHandle {
             Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
             Self::Ranges { ranges, .. } => ranges.iter().map(|range| range.bytes).sum(),
         }
-    }
-    /// Returns true for handles that no part of a state and no place in metadata may have: parts, and ranges of an object.
-    pub fn is_nested(&self) -> bool {
-        matches!(self, Self::Parts(_) | Self::Ranges { .. })
     }
     /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`]. `None` for inline
     /// bytes, external objects, and parts, even if these are objects (see [`StateHandle::places`]).

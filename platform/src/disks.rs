@@ -3,6 +3,8 @@
 
 use nix::sys::statvfs::statvfs;
 use std::{
+    collections::VecDeque,
+    iter,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
 };
@@ -60,15 +62,25 @@ impl std::fmt::Display for Disks {
     }
 }
 
-/// Returns the folders from number `turn` on, once around; those without room come after the others. One folder is not asked for its room.
-fn order(folders: &[PathBuf], turn: usize, has_room: impl Fn(&Path) -> bool) -> Vec<&Path> {
-    let first = turn % folders.len().max(1);
-    let mut order: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
-    order.rotate_left(first);
-    if order.len() > 1 {
-        order.sort_by_cached_key(|folder| !has_room(folder));
-    }
-    order
+/// Returns the folders from number `turn` on, once around; those without room come after the others. A
+/// folder is asked for its room when its turn comes, so that a disk that hangs stops nobody before; one folder alone is not asked.
+fn order(
+    folders: &[PathBuf],
+    turn: usize,
+    has_room: impl Fn(&Path) -> bool,
+) -> impl Iterator<Item = &Path> {
+    let (first, count) = (turn % folders.len().max(1), folders.len());
+    let mut turns = folders.iter().map(PathBuf::as_path).cycle().skip(first).take(count);
+    let mut full = VecDeque::new();
+    iter::from_fn(move || {
+        for folder in turns.by_ref() {
+            if count == 1 || has_room(folder) {
+                return Some(folder);
+            }
+            full.push_back(folder);
+        }
+        full.pop_front()
+    })
 }
 
 /// Returns the bytes that this user may still write to the disk of a folder, or of its next parent that exists; 0 if the disk
@@ -90,19 +102,19 @@ mod tests {
         [ONE, TWO, THREE].map(PathBuf::from).into()
     }
 
-    fn texts(order: &[&Path]) -> Vec<String> {
-        order.iter().map(|folder| folder.display().to_string()).collect()
+    fn texts<'a>(order: impl Iterator<Item = &'a Path>) -> Vec<String> {
+        order.map(|folder| folder.display().to_string()).collect()
     }
 
     #[test]
     fn folders_take_turns_and_full_disks_come_last() {
         let folders = three();
-        assert_eq!(texts(&order(&folders, 0, |_| true)), [ONE, TWO, THREE]);
-        assert_eq!(texts(&order(&folders, 4, |_| true)), [TWO, THREE, ONE]);
+        assert_eq!(texts(order(&folders, 0, |_| true)), [ONE, TWO, THREE]);
+        assert_eq!(texts(order(&folders, 4, |_| true)), [TWO, THREE, ONE]);
         let two_is_full = |folder: &Path| folder != Path::new(TWO);
-        assert_eq!(texts(&order(&folders, 4, two_is_full)), [THREE, ONE, TWO]);
-        assert_eq!(texts(&order(&folders, 4, |_| false)), [TWO, THREE, ONE], "all are full");
-        assert!(order(&[], 7, |_| true).is_empty());
+        assert_eq!(texts(order(&folders, 4, two_is_full)), [THREE, ONE, TWO]);
+        assert_eq!(texts(order(&folders, 4, |_| false)), [TWO, THREE, ONE], "all are full");
+        assert_eq!(order(&[], 7, |_| true).count(), 0);
     }
 
     #[test]

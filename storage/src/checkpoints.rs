@@ -478,8 +478,14 @@ pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     decoder.set_max_depth(DEPTH_MAX);
     let metadata: Result<CheckpointMetadata, _> = serde::Deserialize::deserialize(&mut decoder);
     let metadata = metadata.map_err(|error| error.to_string())?;
-    let nested = metadata.handles().any(|place| place.is_nested());
-    if nested { Err("a part of a state has parts".to_owned()) } else { Ok(metadata) }
+    let refused = metadata.handles().find_map(|place| match place {
+        StateHandle::Parts(_) => Some("a part of a state has parts"),
+        StateHandle::Ranges { .. } => {
+            Some("a state is ranges of an object, which only a restore has")
+        }
+        StateHandle::Inline(_) | StateHandle::Object { .. } | StateHandle::External { .. } => None,
+    });
+    refused.map_or(Ok(metadata), |why| Err(why.to_owned()))
 }
 
 #[cfg(test)]

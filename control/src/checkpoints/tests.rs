@@ -482,7 +482,7 @@ fn a_subtask_gets_the_state_of_former_subtasks_whose_key_groups_it_owns_now() {
     assert_eq!(nothing, 2, "there are fewer key groups than subtasks");
 }
 
-/// A subtask of another parallelism gets those parts of a state alone that may have its key groups.
+/// A subtask of another parallelism gets those ranges of a part alone that may have its key groups.
 #[test]
 fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
     use model::{StatePart, StateRange};

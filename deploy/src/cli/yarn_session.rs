@@ -32,19 +32,26 @@ pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcom
         context.print.value(&json!({ "stopped": true }), || "the session is stopped".to_owned())?;
         return Ok(Exit::Success);
     }
+    let attached = context.options.get(&execution::ATTACHED);
+    let bound = attached && context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
+    // Before the deployment, which listens too: a signal between the two, for which the runtime keeps its handler, would be lost.
+    let signals = signals(bound)?;
     let known = args.application_id.is_some();
     if !known {
         let spec = ClusterSpecification::of(&context.options)?;
         let deployed = descriptor.deploy(spec, None).await?;
-        context.print.value(&deployed.value, || deployed.text.clone())?;
+        let shown = context.print.value(&deployed.value, || deployed.text.clone());
+        if bound && shown.is_err() {
+            // The terminal is gone, and with it the client for which the session is.
+            descriptor.kill().await?;
+        }
+        shown?;
     }
-    let attached = context.options.get(&execution::ATTACHED);
-    if args.detached || !attached {
+    if !attached {
         context.print.note("the session continues; end it with flott yarn-session --stop");
         return Ok(Exit::Success);
     }
-    let bound = context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
-    attend(context, &descriptor, bound).await
+    attend(context, &descriptor, bound, signals).await
 }
 
 /// Returns the context with the options that the arguments stand for, over the others.
@@ -63,6 +70,7 @@ fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failur
         (yarn_client::NODE_LABEL.key(), args.node_label.clone()),
         (yarn_client::TYPE.key(), args.application_type.clone()),
         (yarn_client::APPLICATION_ID.key(), args.application_id.clone()),
+        (execution::ATTACHED.key(), args.detached.then(|| false.to_string())),
         (
             execution::SHUTDOWN_ON_ATTACHED_EXIT.key(),
             args.shutdown_on_attached_exit.then(|| true.to_string()),
@@ -130,11 +138,15 @@ fn signals(bound: bool) -> Result<impl Stream<Item = ()> + Unpin, Failure> {
 }
 
 /// Waits until the session ends, `stop` is typed, or a signal comes. A `bound` session ends with this client.
-async fn attend(context: &Context, descriptor: &YarnDescriptor<'_>, bound: bool) -> Outcome {
+async fn attend(
+    context: &Context,
+    descriptor: &YarnDescriptor<'_>,
+    bound: bool,
+    mut signals: impl Stream<Item = ()> + Unpin,
+) -> Outcome {
     context.print.note(
         "the session runs; type 'stop' to end it, Ctrl-C to leave it running (flott yarn-session --stop ends it later)",
     );
-    let mut signals = signals(bound)?;
     let read = standard_input();
     let mut line = read();
     loop {

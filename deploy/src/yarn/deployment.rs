@@ -81,8 +81,9 @@ pub(super) async fn deploy(
     if let Some(queue) = &queue {
         cluster.yarn.check_queue(queue).await?;
     }
-    let bound =
-        request.kind == ClusterKind::Session && options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
+    let bound = request.kind == ClusterKind::Session
+        && options.get(&execution::ATTACHED)
+        && options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT);
     let mut signals = Signals::listen(bound)?;
     let (id, maximum) = cluster.yarn.new_application().await?;
     let containers = containers(options, cluster, request.spec)?;

@@ -60,6 +60,9 @@ struct Folder {
     /// A call holds this lock while it verifies a file or changes names. Several calls for one file then read it once,
     /// and a call that found a damaged file cannot remove the good file that an upload has put in its place since.
     changes: Mutex<()>,
+    /// A call that gives a file its name holds this lock from the look for equal content to the name: two calls with equal content would
+    /// name both their files. Looks at all disks, which `changes` must not wait for.
+    naming: Mutex<()>,
 }
 
 /// The identity of a file's content: it changes whenever somebody writes to the file. Links to the same content share
@@ -92,7 +95,8 @@ impl FileBlobs {
     }
 
     /// Opens the store in several directories, each as [`FileBlobs::open`] does: new blobs go to them in turn. One on a disk that is
-    /// read-only, or has less than 256 MiB free, gets none while there is another. Equal content is on one disk.
+    /// read-only, or has less than 256 MiB free, gets none while there is another. Equal content is on one disk,
+    /// unless the disk that has it cannot be read.
     ///
     /// # Errors
     /// Returns the system's error if one of the directories can't be created or written to.
@@ -105,6 +109,7 @@ impl FileBlobs {
             unlisted: Mutex::default(),
             verified: Mutex::default(),
             changes: Mutex::default(),
+            naming: Mutex::default(),
         };
         Ok(Self { folder: Arc::new(folder), calls })
     }
@@ -204,10 +209,10 @@ impl Folder {
     }
 
     /// Returns a verified file with that content under any job, to link to.
-    fn same_content(&self, hash: ContentHash, changes: &MutexGuard<'_, ()>) -> Option<PathBuf> {
+    fn same_content(&self, hash: ContentHash) -> Option<PathBuf> {
         let keys = self.keys().ok()?;
         let mut same = keys.iter().filter(|key| key.hash == hash);
-        same.find_map(|key| self.checked_alone(key, changes).ok())
+        same.find_map(|key| self.checked(key).ok())
     }
 
     fn find(
@@ -401,12 +406,11 @@ impl Incoming {
         // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size };
-        // Held from the look for equal content to the new name: two calls with equal content would name both their files.
-        let changes = folder.changes();
-        let target = match folder.checked_alone(&key, &changes) {
+        let _naming = folder.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = match folder.checked(&key) {
             Ok(there) => there,
             Err(_) => {
-                let same = folder.same_content(expected, &changes);
+                let same = folder.same_content(expected);
                 let link = |same: PathBuf| {
                     let root = same.parent()?.parent()?;
                     named(root, &key, |target| fs::hard_link(&same, target)).ok()

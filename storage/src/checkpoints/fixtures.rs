@@ -98,5 +98,6 @@ fn metadata_with_ranges_in_place_of_a_state_is_refused() {
         let of = Box::new(object("job/a"));
         saved.subtasks[0].state = Some(StateHandle::Ranges { of, ranges: Vec::new() });
     }
-    assert!(decode(&encode(&metadata).unwrap()).is_err());
+    let refused = decode(&encode(&metadata).unwrap());
+    assert_eq!(refused.unwrap_err(), "a state is ranges of an object, which only a restore has");
 }

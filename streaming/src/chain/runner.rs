@@ -258,6 +258,10 @@ impl ChainTask {
             passed.pause = passed.pause.max(self.pause);
         }
         self.acknowledge();
+        if self.head.writes().is_none() {
+            // The time until the next snapshot is no pause.
+            self.pause = Duration::ZERO;
+        }
         let again = match (self.head.writes(), slice.waits()) {
             // An event, or the task's end, may have waited for the end of the snapshot.
             (None, _) | (Some(_), false) => true,

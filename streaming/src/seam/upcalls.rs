@@ -95,6 +95,6 @@ pub struct TaskSnapshot {
     pub bases: Vec<(OperatorId, Option<u64>)>,
     /// The longest time for which the task has handled no records because of the snapshot: that of the operators at the barrier, with the
     /// slices of the snapshot that were written after it while input waited, or such slices alone. The time for which a store that is slower
-    /// than the task held up the task is not counted.
+    /// than the task held up the task is not counted, nor is that in which a function that takes a list away encodes what is not written.
     pub pause: Duration,
 }

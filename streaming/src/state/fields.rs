@@ -9,7 +9,7 @@ use super::{
     lists::Unwritten,
     row::{FieldRows, Row, StateField},
 };
-use crate::types::{CodecError, FlottType, check_written, fingerprint, structure};
+use crate::types::{CodecError, FlottType, fingerprint, structure};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A list of values that belongs to a key or to a subtask. Checkpoints contain all values.
@@ -34,15 +34,14 @@ impl<V: FlottType> ListState<V> {
     pub fn get(&mut self) -> Result<&[V], StateError> {
         Ok(&self.values)
     }
-    /// Returns the values in the order in which they were appended, and leaves the list empty.
+    /// Returns the values in the order in which they were appended, and leaves the list empty. While a checkpoint is being written,
+    /// encodes first what it still needs of a subtask's list, which takes the longer the larger the list is; [`ListState::clear`] does not.
     ///
     /// # Errors
-    /// Fails with the backend's error if it cannot read the values. With the in-memory backend fails only for a list of a subtask, and
-    /// with [`StateError::Codec`], if a value cannot be encoded that a running checkpoint needs.
+    /// Fails with the backend's error if it cannot read the values; never with the in-memory backend.
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
         if let Some(unwritten) = self.unwritten.take() {
             unwritten.encode(&self.values);
-            check_written()?;
         }
         Ok(std::mem::take(&mut self.values))
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     lock,
     seam::StateChunk,
-    types::{FlottType, check_written, nested, write_len, write_varint},
+    types::{CodecError, FlottType, check_written, nested, write_len, write_varint},
 };
 use std::{
     collections::VecDeque,
@@ -44,6 +44,8 @@ struct Rest<V> {
     next: usize,
     /// The number of values that the list had at the barrier.
     end: usize,
+    /// The error of a value that could not be encoded when the function took the values away. The snapshot fails with it.
+    refused: Option<CodecError>,
 }
 
 /// Encoded values that follow each other in a list.
@@ -78,6 +80,7 @@ impl<V: FlottType> Unwritten<V> {
             rest.next += count;
             rest.encoded.push_back(Run { first, count, bytes });
         }
+        rest.refused = check_written().err();
     }
 
     /// Writes the list's `values` until the slice ends.
@@ -101,8 +104,8 @@ impl<V> Rest<V> {
 
 /// An [`Unwritten`] of any type of values, as the snapshot has it.
 trait Pending: Send + Sync {
-    /// Writes what the list has left to the snapshot, until the slice ends.
-    fn write_left(&self, chunks: &mut Chunks, slice: &mut Slice<'_>);
+    /// Writes what the list has left to the snapshot, until the slice ends. Fails if a value of it could not be encoded.
+    fn write_left(&self, chunks: &mut Chunks, slice: &mut Slice<'_>) -> Result<(), CodecError>;
     /// Returns true if all values are written.
     fn is_written(&self) -> bool;
     /// Frees what is left: the snapshot does not become complete.
@@ -110,8 +113,11 @@ trait Pending: Send + Sync {
 }
 
 impl<V: FlottType> Pending for Unwritten<V> {
-    fn write_left(&self, chunks: &mut Chunks, slice: &mut Slice<'_>) {
+    fn write_left(&self, chunks: &mut Chunks, slice: &mut Slice<'_>) -> Result<(), CodecError> {
         let mut rest = lock(&self.rest);
+        if let Some(error) = rest.refused {
+            return Err(error);
+        }
         while !rest.encoded.is_empty() && !chunks.are_stopped(slice) {
             if let Some(Run { first, count, bytes }) = rest.encoded.pop_front() {
                 chunks.write_row(self.field, first, count, &bytes);
@@ -124,6 +130,7 @@ impl<V: FlottType> Pending for Unwritten<V> {
             rest.kept.by_ref().take(count).for_each(drop);
             rest.next += count;
         }
+        Ok(())
     }
 
     fn is_written(&self) -> bool {
@@ -285,7 +292,7 @@ impl ListSnapshot {
         let Self { lists, chunks, .. } = self;
         (chunks.are_stored, chunks.stopped) = (slice.stored, false);
         for list in lists.iter() {
-            list.write_left(chunks, slice);
+            list.write_left(chunks, slice)?;
         }
         state.lists(&mut ListPass(Pass::Write(chunks, slice)));
         lists.retain(|list| !list.is_written());
@@ -339,7 +346,8 @@ impl ListPass<'_, '_> {
         match (&mut self.0, unwritten) {
             (Pass::Begin(lists), unwritten) => {
                 let (encoded, kept) = (VecDeque::new(), Vec::new().into_iter());
-                let rest = Mutex::new(Rest { encoded, kept, next: 0, end: values.len() });
+                let rest =
+                    Mutex::new(Rest { encoded, kept, next: 0, end: values.len(), refused: None });
                 let begun = Arc::new(Unwritten { field, rest });
                 *unwritten = Some(begun.clone());
                 lists.push(begun);

@@ -51,10 +51,10 @@ pub(super) fn keep(part: &Path) -> io::Result<()> {
     fs::create_dir_all(&folder)?;
     match fs::hard_link(part, &kept).map_err(|error| (error.kind(), error)) {
         Ok(()) => {}
-        // Another part, which cannot be kept, has just removed the folder.
-        Err((NotFound, error)) if exists(part) => return Err(error),
-        Err((AlreadyExists | NotFound, _)) => return Ok(()),
-        Err((PermissionDenied | Unsupported, error)) => {
+        Err((AlreadyExists, _)) => return Ok(()),
+        Err((NotFound, _)) if !exists(part) => return Ok(()),
+        // Where links are refused, another part that cannot be kept either may have removed the folder in between.
+        Err((PermissionDenied | Unsupported | NotFound, error)) => {
             // Fails if another part is kept there.
             let _ = fs::remove_dir(&folder);
             tracing::warn!(%error, part = %part.display(), "a savepoint can be restored only until its job ends or fails");

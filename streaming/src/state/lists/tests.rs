@@ -290,3 +290,34 @@ fn a_run_that_is_missing_or_comes_twice_is_an_error() {
     assert!(!read(&[first, third]));
     assert!(!read(&[first, second, third, second]));
 }
+
+/// A value that cannot be encoded if it is false.
+#[derive(serde::Deserialize)]
+struct Encodes(bool);
+
+impl serde::Serialize for Encodes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refused = || <S::Error as serde::ser::Error>::custom("no bytes stand for it");
+        if self.0 { serializer.serialize_bool(true) } else { Err(refused()) }
+    }
+}
+
+#[derive(derive::OperatorState)]
+#[flott(crate = crate)]
+struct OfValues {
+    values: ListState<crate::types::Serde<Encodes>>,
+}
+
+/// The function that takes the values does not see the error, so that it cannot keep it from the checkpoint.
+#[test]
+fn a_value_that_cannot_be_encoded_when_its_list_is_taken_fails_the_snapshot() {
+    let mut state = OfValues::empty();
+    for encodes in [true, false, true] {
+        state.values.push(crate::types::Serde(Encodes(encodes)));
+    }
+    let mut snapshot = ListSnapshot::default();
+    snapshot.begin(&mut state, 0);
+    assert_eq!(state.values.take().unwrap().len(), 3);
+    let written = snapshot.write(&mut state, &mut Slice::whole());
+    assert!(matches!(written, Err(StateError::Codec(_))), "{written:?}");
+}
