@@ -1,6 +1,9 @@
 //! Reads state wherever its handle says it is: in the checkpoint directory of the job, or in the objects of a snapshot that the job
 //! was started from. This module must never write to such a snapshot; it deletes one only if the job owns it.
 
+mod paths;
+
+use self::paths::{folder_and_file, is_file, last, normalised, parent, resolved, resolved_path};
 use crate::checkpoints::{CheckpointDirectory, CheckpointError, METADATA, is_metadata, ranges};
 use crate::objects::{self, ObjectStore, S3Settings, StoreError};
 use crate::savepoints::base;
@@ -437,49 +440,6 @@ fn unshared(mut objects: BTreeSet<String>, others: &[Other]) -> Result<BTreeSet<
     Ok(objects)
 }
 
-/// Returns the URI or path without empty parts and `.` in its path: `/chk//job/./chk-5/` becomes `/chk/job/chk-5`.
-fn normalised(uri: &str) -> String {
-    let uri = uri.trim();
-    let scheme = objects::scheme(uri).map_or(0, |scheme| scheme.len() + 1);
-    let (scheme, rest) = uri.split_at_checked(scheme).unwrap_or(("", uri));
-    let host = match rest.strip_prefix("//").filter(|_| !scheme.is_empty()) {
-        Some(authority) => 2 + authority.find('/').unwrap_or(authority.len()),
-        None => 0,
-    };
-    let (host, path) = rest.split_at_checked(host).unwrap_or(("", rest));
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    let root = if path.starts_with('/') { "/" } else { "" };
-    format!("{scheme}{host}{root}{}", parts.join("/"))
-}
-
-/// Splits the URI of metadata into that of its folder and its name; the name is `None` if the URI names a folder.
-fn folder_and_file(uri: &str) -> (&str, Option<&str>) {
-    match uri.rsplit_once('/') {
-        Some((folder, last)) if last.starts_with(METADATA) => (folder, Some(last)),
-        _ => (uri, None),
-    }
-}
-
-/// Returns the path of a local folder without symbolic links, as text; `None` for a remote one, and if the system does not tell.
-async fn resolved(folder: &str) -> Option<String> {
-    resolved_path(folder).await?.to_str().map(str::to_owned)
-}
-
-/// Returns the path of a local folder without symbolic links; `None` for a remote one, and if the system does not tell.
-async fn resolved_path(folder: &str) -> Option<PathBuf> {
-    if objects::is_remote(folder) {
-        return None;
-    }
-    let path = objects::local_path(folder).ok()?;
-    platform::blocking(move || path.canonicalize()).await.ok()?.ok()
-}
-
-/// Returns true if the path is that of a local file, or of a link to one; false for a remote one, and if the system does not tell.
-async fn is_file(path: &str) -> bool {
-    let Some(path) = resolved_path(path).await else { return false };
-    platform::blocking(move || path.is_file()).await.unwrap_or(false)
-}
-
 /// Removes a local folder if nothing is in it, and then the folder of the job that it is in if it was a checkpoint's. A failure is
 /// ignored: an empty folder does no harm.
 async fn remove_if_empty(folder: PathBuf, checkpoint_of: Option<JobId>) {
@@ -497,19 +457,6 @@ fn no_snapshot(path: &str, why: &str) -> CheckpointError {
     CheckpointError::NoSnapshot(format!(
         "'{path}' is neither a savepoint nor a retained checkpoint: {why}"
     ))
-}
-
-/// Returns what is before the last slash of a URI.
-fn parent(uri: &str) -> &str {
-    match uri.trim_end_matches('/').rsplit_once('/') {
-        Some(("", _)) | None => "/",
-        Some((parent, _)) => parent,
-    }
-}
-
-/// Returns the last segment of a URI.
-fn last(uri: &str) -> &str {
-    uri.rsplit('/').next().unwrap_or(uri)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::contract::{FLOTT_FILE, HADOOP_SITE_FILE, LaunchFile, PROGRAM_FILE};
 use super::error::YarnFailure;
 use super::launch::{self, ClusterKind, GRAPH_FILE, OPTIONS_FILE, Submission};
 use super::session_files::TokenFile;
+use super::signals::Signals;
 use super::staging::{Staging, Upload, ship_uploads};
 use super::states::sentence;
 use super::tls_files::tls_files;
@@ -28,7 +29,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 /// Bytes of a cluster's secret.
@@ -126,40 +126,6 @@ fn task_manager_vcores(options: &Options) -> u32 {
     let set = options.get(&yarn_containers::VCORES);
     let cores = || options.get(&taskmanager::CPU_CORES).map(|cores| cores.ceil() as u32);
     set.or_else(cores).unwrap_or(1).max(1)
-}
-
-/// The signals that end a deployment: Ctrl-C, SIGTERM, and a closed terminal (SIGHUP) if the session is to end with its client. Otherwise
-/// SIGHUP keeps its effect on the client, also after the deployment.
-struct Signals {
-    interrupts: Signal,
-    terminations: Signal,
-    hangups: Option<Signal>,
-}
-
-impl Signals {
-    fn listen(bound: bool) -> Result<Self, YarnFailure> {
-        let failed = |e: std::io::Error| YarnFailure::cluster(format!("no signal handler: {e}"));
-        Ok(Self {
-            interrupts: signal(SignalKind::interrupt()).map_err(failed)?,
-            terminations: signal(SignalKind::terminate()).map_err(failed)?,
-            hangups: bound.then(|| signal(SignalKind::hangup())).transpose().map_err(failed)?,
-        })
-    }
-
-    async fn next(&mut self) {
-        let hangup = async {
-            match &mut self.hangups {
-                Some(hangups) => hangups.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            _ = self.interrupts.recv() => {}
-            _ = self.terminations.recv() => {}
-            _ = hangup => {}
-        }
-    }
 }
 
 /// The local files as the nodes find them.
@@ -522,15 +488,6 @@ mod tests {
         assert!(!options.is_set(&execution::ENTRY));
         let none = ProgramArgs { parallelism: None, job: None, words: vec!["./p".to_owned()] };
         assert!(program_options(&none, None).is_empty());
-    }
-
-    /// Without a handler the signal would end this process, and the test with it.
-    #[tokio::test]
-    async fn a_closed_terminal_ends_the_deployment_of_a_session_that_ends_with_its_client() {
-        let mut signals = Signals::listen(true).unwrap();
-        nix::sys::signal::raise(nix::sys::signal::Signal::SIGHUP).unwrap();
-        signals.next().await;
-        assert!(Signals::listen(false).unwrap().hangups.is_none(), "others leave it its effect");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod launch;
 mod logs;
 pub(crate) mod master;
 mod session_files;
+mod signals;
 mod staging;
 mod states;
 mod tls_files;
