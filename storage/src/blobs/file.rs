@@ -407,10 +407,12 @@ impl Incoming {
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size };
         let _naming = folder.naming.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = match folder.checked(&key) {
-            Ok(there) => there,
-            Err(_) => {
-                let same = folder.same_content(expected);
+        let there = folder.checked(&key).ok();
+        let same = if there.is_some() { None } else { folder.same_content(expected) };
+        let _changes = folder.changes();
+        let target = match there.filter(|there| there.exists()) {
+            Some(there) => there,
+            None => {
                 let link = |same: PathBuf| {
                     let root = same.parent()?.parent()?;
                     named(root, &key, |target| fs::hard_link(&same, target)).ok()
