@@ -84,8 +84,7 @@ impl StatePart {
     /// Returns true if the part may have entries of key groups in `groups` (end exclusive), so that their owner must
     /// read it: one of its runs overlaps the range, or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
-        let overlaps = |(first, last): &(u32, u32)| *first < groups.end && *last >= groups.start;
-        self.groups.is_empty() || self.groups.iter().any(overlaps)
+        self.groups.is_empty() || self.groups.iter().any(|run| overlap(*run, groups))
     }
 
     /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, or the
@@ -97,15 +96,19 @@ impl StatePart {
         if let StateHandle::Inline(_) = self.state {
             return Some(self.state.clone());
         }
-        let own =
-            |range: &&StateRange| range.groups.0 < groups.end && range.groups.1 >= groups.start;
-        let ranges: Vec<StateRange> = self.ranges.iter().filter(own).copied().collect();
+        let own = self.ranges.iter().filter(|range| overlap(range.groups, groups));
+        let ranges: Vec<StateRange> = own.copied().collect();
         match ranges.len() {
             all if all == self.ranges.len() => Some(self.state.clone()),
             0 => None,
             _ => Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges }),
         }
     }
+}
+
+/// Returns true if a run of key groups, given by its first and last group, has a group in `groups` (end exclusive).
+fn overlap((first, last): (u32, u32), groups: &Range<u32>) -> bool {
+    first < groups.end && last >= groups.start
 }
 
 impl StateHandle {

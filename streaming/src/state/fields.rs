@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 /// Appending does not read the list: a backend can write the new values after the ones it has.
 pub struct ListState<V> {
     values: Vec<V>,
-    /// What the running snapshot of operator state has to write of the values; `None` for a list of a key.
+    /// The part of the values that the running snapshot of operator state still has to write; `None` for a list of a key.
     unwritten: Option<Arc<Unwritten<V>>>,
 }
 

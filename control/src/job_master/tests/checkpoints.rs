@@ -393,7 +393,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     assert_eq!(state(2), OperatorSubtaskState { ended: false, state: of(2, 2) });
 }
 
-/// As in Flink, the tasks are there, to commit what the checkpoint holds, which need not be known to be committed, and handle nothing.
+/// The tasks commit what the checkpoint holds, which need not be known to be committed, and handle nothing, as in Flink.
 #[test]
 fn a_new_job_master_deploys_a_region_that_had_finished_as_ended_and_it_finishes_without_the_others()
 {
