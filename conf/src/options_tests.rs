@@ -106,6 +106,11 @@ fn an_unknown_option_names_the_nearest_and_a_refused_one_its_successor() {
          there is no JVM and so no metaspace; drop it"
     );
     assert!(message("env.java.opts.all: -Xmx1g").contains("there is no JVM"));
+    assert!(
+        message("execution.checkpointing.mode: EXACTLY_ONCE")
+            .contains("always exactly once; drop it")
+    );
+    assert!(message("state.backend.type: rocksdb").contains("in memory; drop it"));
 }
 
 #[test]

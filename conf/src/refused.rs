@@ -75,6 +75,43 @@ const REFUSED: &[(&str, &str)] = &[
         "execution.runtime-mode",
         "sources say whether they are bounded, and .at_end() gives final values; drop it",
     ),
+    ("execution.checkpointing.mode", "checkpoints are always exactly once; drop it"),
+    (
+        "execution.checkpointing.max-concurrent-checkpoints",
+        "one checkpoint runs at a time, as Flink's default says; drop it",
+    ),
+    (
+        "execution.checkpointing.unaligned*",
+        "barriers are aligned; data on its way is bounded by time, see taskmanager.network.memory.buffer-debloat.target; drop it",
+    ),
+    (
+        "execution.checkpointing.aligned-checkpoint-timeout",
+        "barriers are aligned; data on its way is bounded by time, see taskmanager.network.memory.buffer-debloat.target; drop it",
+    ),
+    (
+        "execution.checkpointing.checkpoints-after-tasks-finish*",
+        "checkpoints go on after tasks have finished, as Flink's default says; drop it",
+    ),
+    ("execution.checkpointing.create-subdir", "each job has a folder of its own; drop it"),
+    (
+        "execution.checkpointing.file-merging.*",
+        "small state is in the metadata: see execution.checkpointing.data-inline-threshold",
+    ),
+    ("execution.checkpointing.interval-during-backlog", "use execution.checkpointing.interval"),
+    (
+        "execution.checkpointing.local-backup.*",
+        "state is restored from the checkpoint directory; drop it",
+    ),
+    ("state.backend.local-recovery", "state is restored from the checkpoint directory; drop it"),
+    ("state.backend", "keyed state is in memory; drop it"),
+    ("state.backend.type", "keyed state is in memory; drop it"),
+    ("state.backend.rocksdb.*", "keyed state is in memory; drop it"),
+    ("state.backend.forst.*", "keyed state is in memory; drop it"),
+    ("state.changelog.*", "checkpoints store changes: see execution.checkpointing.incremental"),
+    (
+        "state.backend.changelog.*",
+        "checkpoints store changes: see execution.checkpointing.incremental",
+    ),
     ("$internal.application.main", "use pipeline.entry, the name of one of the program's jobs"),
     ("internal.cluster.execution-mode", "use flott jobmanager --mode"),
     ("blob.server.port", "blobs travel on the RPC connection: see jobmanager.rpc.port"),

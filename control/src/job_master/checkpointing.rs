@@ -120,7 +120,7 @@ impl JobCore {
 
     /// Returns true if a subtask that is not deployed has no part of its own in the latest checkpoint, which is a snapshot that the
     /// job was started from with another parallelism. A checkpoint could not say what state such a subtask begins with.
-    fn waits_to_be_rescaled(&self) -> bool {
+    pub(super) fn waits_to_be_rescaled(&self) -> bool {
         let Some(snapshot) = self.checkpoints.started_from_latest() else { return false };
         let waits = |task: u32| {
             let state = self.exec.task(TaskIndex(task)).map(|task| task.state);
@@ -157,7 +157,7 @@ impl JobCore {
     }
 
     /// Returns true if all sources of a region have no more data, and the region's final checkpoint is not complete yet.
-    fn ends(&self, region: RegionIndex) -> bool {
+    pub(super) fn ends(&self, region: RegionIndex) -> bool {
         let at_end =
             |source: &TaskIndex| self.exec.task(*source).is_some_and(|task| task.io.end_of_data);
         let region_at_end = |region: &crate::scheduler::Region| {

@@ -202,9 +202,13 @@ impl JobCore {
     }
 
     /// Returns true if the job makes progress although some of its regions wait: it is bounded and
-    /// some region runs, so slots will come back to it.
+    /// some region runs, so slots will come back to it. A region that has ended waits for its final checkpoint, and gives no slot
+    /// back while that has to wait for subtasks that are to be rescaled.
     pub(super) fn can_progress(&self) -> bool {
-        let runs = |state: &RegionState| state.phase == Phase::Active && state.alive > 0;
-        self.exec.graph().bounded && self.states.iter().any(runs)
+        let waits = self.waits_to_be_rescaled();
+        let runs = |(index, state): (RegionIndex, &RegionState)| {
+            state.phase == Phase::Active && state.alive > 0 && !(waits && self.ends(index))
+        };
+        self.exec.graph().bounded && (0u32..).map(RegionIndex).zip(&self.states).any(runs)
     }
 }

@@ -527,6 +527,30 @@ fn subtasks_that_wait_to_be_rescaled_are_left_out_of_no_checkpoint() {
 }
 
 #[test]
+fn a_region_whose_slots_are_held_by_one_that_waits_for_it_to_be_rescaled_fails_for_want_of_slots() {
+    let snapshot = snapshot(JobId(1), 7, OperatorId(1), [StateHandle::Inline(vec![1])]);
+    let graph = graph(vec![vertex(1, 2)], vec![]);
+    let config = JobConfig {
+        checkpoints: CheckpointConfig {
+            interval: Some(Duration::from_secs(1)),
+            ..CheckpointConfig::default()
+        },
+        ..config(RestartPolicy::chosen(RestartSpec::None))
+    };
+    let core = JobCore::new(Arc::new(graph), config, at(0));
+    let mut w = World { core, now: 0, seen: Vec::new(), next_allocation: 0 };
+    w.core.start_from(at(0), snapshot, "/s/savepoint-1".to_owned());
+    let (mut w, tasks) = w.running(1);
+    // As long as the first one processes records, its slot will become free.
+    w.pass(301_000);
+    assert_eq!(w.core.status(), JobStatus::Running);
+    // At its end it waits for a final checkpoint, which cannot be taken before the other one runs.
+    w.reach_end(tasks[0]);
+    w.pass(301_000);
+    assert_ne!(w.core.status(), JobStatus::Running, "neither can go on");
+}
+
+#[test]
 fn a_snapshot_is_needed_while_a_region_that_got_its_slot_late_reads_it() {
     // Two subtasks that are not connected, one slot, and a snapshot of the same parallelism.
     let graph = graph(vec![vertex(1, 2)], vec![]);
