@@ -53,6 +53,7 @@ fn flinks_own_client_understands_every_answer() {
     steps.push(format!("result={finished}"));
     steps.push(format!("result={failed}"));
     steps.push(format!("savepoint={running}={savepoints}"));
+    steps.push(format!("checkpoints={running}"));
     steps.push(format!("stop={stopped}={savepoints}"));
     steps.push(format!("cancel={running}"));
     let told = calls(&cluster, &steps);
@@ -70,7 +71,11 @@ fn flinks_own_client_understands_every_answer() {
         told[9]
     );
     assert!(told[9].contains("--fail-at asks the job to fail"), "{}", told[9]);
-    for line in &told[10..12] {
+    assert_eq!(
+        told[11],
+        "checkpoints: 1 completed, newest is savepoint true, latest true, 2 vertices, 1 subtasks"
+    );
+    for line in [&told[10], &told[12]] {
         let path = line.split_once(": ").unwrap().1;
         assert!(std::path::Path::new(path).join("_metadata").is_file(), "{line}");
     }

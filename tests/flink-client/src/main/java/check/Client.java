@@ -10,12 +10,26 @@ import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.client.JobExecutionException;
 import org.apache.flink.runtime.client.JobStatusMessage;
+import org.apache.flink.runtime.jobgraph.JobVertexID;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.rest.messages.ClusterOverviewHeaders;
 import org.apache.flink.runtime.rest.messages.EmptyMessageParameters;
 import org.apache.flink.runtime.rest.messages.EmptyRequestBody;
+import org.apache.flink.runtime.rest.messages.JobIDPathParameter;
 import org.apache.flink.runtime.rest.messages.JobMessageParameters;
 import org.apache.flink.runtime.rest.messages.JobPlanHeaders;
+import org.apache.flink.runtime.rest.messages.MessageParameters;
+import org.apache.flink.runtime.rest.messages.MessagePathParameter;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointConfigHeaders;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointIdPathParameter;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointMessageParameters;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointStatisticDetailsHeaders;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointStatistics;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointingStatistics;
+import org.apache.flink.runtime.rest.messages.checkpoints.CheckpointingStatisticsHeaders;
+import org.apache.flink.runtime.rest.messages.checkpoints.TaskCheckpointMessageParameters;
+import org.apache.flink.runtime.rest.messages.checkpoints.TaskCheckpointStatisticsHeaders;
+import org.apache.flink.runtime.rest.messages.checkpoints.TaskCheckpointStatisticsWithSubtaskDetails;
 
 /**
  * Talks to a cluster with Flink's own client. Each argument behind host and port is one step, {@code VERB=JOB=DIRECTORY}; each prints a line,
@@ -68,6 +82,8 @@ public final class Client {
                         .sendRequest(ClusterOverviewHeaders.getInstance(), EmptyMessageParameters.getInstance(), EmptyRequestBody.getInstance())
                         .get(WITHIN_SECONDS, TimeUnit.SECONDS)
                         .getNumTaskManagersConnected() + " TaskManagers";
+            case "checkpoints":
+                return checkpoints(client, job);
             case "cancel":
                 client.cancel(job).get(WITHIN_SECONDS, TimeUnit.SECONDS);
                 return "cancelled";
@@ -88,6 +104,47 @@ public final class Client {
                 }
             default:
                 throw new IllegalArgumentException(step[0]);
+        }
+    }
+
+    /** Reads all that REST says of a job's checkpoints: configuration, statistics, the newest one's details and those of its first vertex. */
+    private static String checkpoints(RestClusterClient<String> client, JobID job) throws Exception {
+        JobMessageParameters ofJob = new JobMessageParameters();
+        ofJob.jobPathParameter.resolve(job);
+        client.sendRequest(CheckpointConfigHeaders.getInstance(), ofJob, EmptyRequestBody.getInstance()).get(WITHIN_SECONDS, TimeUnit.SECONDS);
+        CheckpointingStatistics all = client
+                .sendRequest(CheckpointingStatisticsHeaders.getInstance(), ofJob, EmptyRequestBody.getInstance())
+                .get(WITHIN_SECONDS, TimeUnit.SECONDS);
+        CheckpointStatistics newest = all.getHistory().get(0);
+        CheckpointMessageParameters ofCheckpoint = new CheckpointMessageParameters();
+        resolve(ofCheckpoint, job, newest.getId(), null);
+        CheckpointStatistics details = client
+                .sendRequest(CheckpointStatisticDetailsHeaders.getInstance(), ofCheckpoint, EmptyRequestBody.getInstance())
+                .get(WITHIN_SECONDS, TimeUnit.SECONDS);
+        JobVertexID vertex = details.getCheckpointStatisticsPerTask().keySet().iterator().next();
+        TaskCheckpointMessageParameters ofVertex = new TaskCheckpointMessageParameters();
+        resolve(ofVertex, job, newest.getId(), vertex);
+        TaskCheckpointStatisticsWithSubtaskDetails task = client
+                .sendRequest(TaskCheckpointStatisticsHeaders.getInstance(), ofVertex, EmptyRequestBody.getInstance())
+                .get(WITHIN_SECONDS, TimeUnit.SECONDS);
+        return all.getCounts().getNumberCompletedCheckpoints() + " completed, newest is savepoint " + details.isSavepoint()
+                + ", latest " + (all.getLatestCheckpoints().getSavepointStatistics() != null)
+                + ", " + details.getCheckpointStatisticsPerTask().size() + " vertices, "
+                + task.getSubtaskCheckpointStatistics().size() + " subtasks";
+    }
+
+    private static void resolve(MessageParameters parameters, JobID job, long checkpoint, JobVertexID vertex) throws Exception {
+        for (MessagePathParameter<?> parameter : parameters.getPathParameters()) {
+            switch (parameter.getKey()) {
+                case JobIDPathParameter.KEY:
+                    parameter.resolveFromString(job.toString());
+                    break;
+                case CheckpointIdPathParameter.KEY:
+                    parameter.resolveFromString(Long.toString(checkpoint));
+                    break;
+                default:
+                    parameter.resolveFromString(vertex.toString());
+            }
         }
     }
 }
