@@ -416,18 +416,25 @@ impl<T> Batch<T> {
         mut time: impl FnMut(&T, i64) -> i64,
         mut next: impl FnMut() -> usize,
     ) -> usize {
-        self.fill_times();
-        let (mut records, mut times) = (self.records.iter(), self.times.iter_mut());
-        while records.len() > 0 {
-            let part = next();
+        let Self { records, times } = self;
+        times.reserve(records.len().saturating_sub(times.len()));
+        let mut stamped = 0;
+        while let Some(rest) = records.get(stamped..).filter(|rest| !rest.is_empty()) {
+            let part = next().min(rest.len());
             if part == 0 {
                 break;
             }
-            for (record, stamp) in records.by_ref().take(part).zip(times.by_ref()) {
+            let mut part = rest.iter().take(part);
+            let given = times.iter_mut().skip(stamped);
+            stamped += part.len();
+            for (stamp, record) in given.zip(part.by_ref()) {
                 *stamp = time(record, *stamp);
             }
+            // The column ends here: these times are written once, not first as missing ones.
+            times.extend(part.map(|record| time(record, NO_TIME)));
         }
-        self.records.len() - records.len()
+        self.fill_times();
+        stamped
     }
 
     /// Removes and returns the records behind the first `kept` ones, with their times; the first ones stay in this batch. The result is
@@ -547,6 +554,7 @@ mod tests {
             let mut begun = both.clone();
             let reached = begun.stamp_while(|_, _| 9, parts());
             prop_assert_eq!(reached, joined.len().min(2 * most.max(1)));
+            prop_assert_eq!(begun.times().len(), begun.len());
             let front = joined[..reached].iter().map(|(r, _)| (*r, 9)).chain(joined[reached..].to_vec());
             prop_assert_eq!(pairs(&begun), front.clone().collect::<Vec<_>>());
             let rest = begun.split_off(reached);
