@@ -10,9 +10,11 @@
 #![allow(clippy::disallowed_methods, reason = "a test fails loudly")]
 
 use flott::{sources::FileSource, testing};
+use model::{StateHandle, StatePart};
 use platform::Platform;
 use std::cell::Cell;
 use std::sync::Arc;
+use storage::checkpoints::{CheckpointDirectory, Ranges};
 use storage::objects::{self, ObjectStore, PutNew, S3Settings, StoreError};
 use storage::testing::contract;
 
@@ -61,6 +63,29 @@ async fn creators_leave_no_temporary_file_and_no_empty_folder() {
         Err(StoreError::Corrupt { path: named, .. }) => assert!(named.ends_with(&path), "{named}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+#[ignore = "needs the HDFS of `cargo xtask yarn`"]
+async fn ranges_of_a_state_are_read_and_what_is_cut_is_named() {
+    let store = open("ranges");
+    let chunk = |n: u8| vec![n; 100_000];
+    store.put("job/a", (0..64).flat_map(chunk).collect()).await.unwrap();
+    let mut ranges = Ranges::default();
+    (0..64_u8).for_each(|n| ranges.add((u32::from(n), u32::from(n)), &chunk(n)));
+    let state = StateHandle::Object { name: "job/a".to_owned(), bytes: 6_400_000 };
+    let mut part = StatePart { groups: vec![(0, 63)], state, ranges: ranges.take() };
+    let directory = CheckpointDirectory::new(Arc::clone(&store));
+    let needed = part.needed(&(20..23)).unwrap();
+    let expected: Vec<u8> = (20..23).flat_map(chunk).collect();
+    assert_eq!(directory.read(&needed).await.unwrap(), expected);
+    let last = part.ranges.last_mut().unwrap();
+    last.bytes += 1;
+    let error = directory.read(&part.needed(&(63..64)).unwrap()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("job/a is corrupt: its 100001 bytes from 6300000 on are cut"), "{text}");
+    store.delete("job/a").await.unwrap();
+    assert!(directory.read(&needed).await.unwrap_err().is_lost());
 }
 
 #[test]

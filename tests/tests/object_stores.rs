@@ -12,6 +12,7 @@ use common::visits::{committed, write_visits};
 use common::{Cluster, Numbers, SOON, bin, eventually, ha, output_lines, request};
 use futures::TryStreamExt;
 use futures::future::join_all;
+use model::{StateHandle, StatePart};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
@@ -23,6 +24,7 @@ use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use storage::checkpoints::{CheckpointDirectory, Ranges};
 use storage::objects::{self, StoreError};
 use storage::testing::contract;
 use tokio_rustls::rustls::crypto::ring;
@@ -123,6 +125,59 @@ async fn a_damaged_object_is_named() {
     }
     raw.put(&path, whole.into()).await.unwrap();
     assert_eq!(store.get("jobs/1").await, Ok(Some("graph".into())));
+}
+
+/// The state of a former subtask is in one object; the subtasks of another parallelism ask the server for their shares.
+#[tokio::test]
+async fn a_rescaled_restore_asks_a_bucket_for_its_share_and_names_what_is_damaged() {
+    const CHUNK: usize = 10_000;
+    let server = S3Server::start();
+    let uri = format!("s3://{BUCKET}/checkpoints");
+    let store = open(&server, &uri, SECRET_KEY);
+    let chunk = |n: u8| vec![n; CHUNK];
+    store.put("job/a", (0..64).flat_map(chunk).collect()).await.unwrap();
+    let mut ranges = Ranges::default();
+    (0..64_u8).for_each(|n| ranges.add((u32::from(n) * 2, u32::from(n) * 2 + 2), &chunk(n)));
+    let state = StateHandle::Object { name: "job/a".to_owned(), bytes: 64 * CHUNK as u64 };
+    let part = StatePart { groups: vec![(0, 128)], state, ranges: ranges.take() };
+    let directory = CheckpointDirectory::new(Arc::clone(&store));
+    let asked = || -> Vec<u64> {
+        let reads = std::mem::take(&mut *server.reads.lock().unwrap());
+        let length = |read: &String| {
+            let (from, to) = read.split_once("bytes=").unwrap().1.split_once('-').unwrap();
+            to.parse::<u64>().unwrap() + 1 - from.parse::<u64>().unwrap()
+        };
+        reads.iter().map(length).collect()
+    };
+    for after in [2, 3, 5] {
+        let mut found = BTreeSet::new();
+        for subtask in 0..after {
+            let own = model::owned_key_groups(subtask, after, 128);
+            let bytes = directory.read(&part.needed(&own).unwrap()).await.unwrap();
+            found.extend(bytes.chunks(CHUNK).map(|chunk| chunk[0]));
+            assert_eq!(asked(), [bytes.len() as u64], "neighbours are one request");
+            assert!(bytes.len() <= (own.len() / 2 + 2) * CHUNK, "{} bytes", bytes.len());
+        }
+        assert!(found.into_iter().eq(0..64));
+    }
+    let file = server.folder.path().join(BUCKET).join("checkpoints/job/a");
+    let whole = std::fs::read(&file).unwrap();
+    let needed = part.needed(&(64..68)).unwrap();
+    let place = whole.len() - 32 * CHUNK;
+    let mut flipped = whole.clone();
+    flipped[place + 5] ^= 4;
+    let (cut, empty) = (whole[..place + 5].to_vec(), Vec::new());
+    let damaged = [(flipped, "do not match their checksum"), (cut, "are cut"), (empty, "are cut")];
+    for (bytes, why) in damaged {
+        std::fs::write(&file, bytes).unwrap();
+        let error = directory.read(&needed).await.unwrap_err();
+        let text = error.to_string();
+        let place = format!("{uri}/job/a is corrupt: its 10000 bytes from 3");
+        assert!(error.is_lost() && text.contains(&place) && text.contains(why), "{text}");
+    }
+    store.delete("job/a").await.unwrap();
+    let error = directory.read(&needed).await.unwrap_err();
+    assert!(error.is_lost() && error.to_string().contains("/job/a does not exist"), "{error}");
 }
 
 #[tokio::test]

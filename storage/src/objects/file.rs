@@ -168,9 +168,11 @@ impl Folder {
         let path = self.path(name)?;
         let Some(mut file) = Self::open_file(&path)? else { return Ok(None) };
         let mut all = Vec::new();
+        // The system refuses to seek to places that no file has.
+        let length = file.metadata().map_err(|e| StoreError::from_io(&path, &e))?.len();
         for Range { start, end } in ranges {
-            let begin = SeekFrom::Start(start.saturating_add(frame::HEADER_BYTES as u64));
-            let read = file.seek(begin);
+            let begin = start.saturating_add(frame::HEADER_BYTES as u64).min(length);
+            let read = file.seek(SeekFrom::Start(begin));
             let read = read
                 .and_then(|_| (&mut file).take(end.saturating_sub(*start)).read_to_end(&mut all));
             read.map_err(|e| StoreError::from_io(&path, &e))?;

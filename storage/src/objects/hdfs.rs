@@ -5,12 +5,14 @@
 //! This module must never rename a file that was not written to its end.
 
 use super::file::TEMPORARY_PREFIX;
-use super::remote::{Backend, Create, folder_of};
+use super::remote::{Backend, Create, RANGES_AT_ONCE, folder_of};
 use super::{FolderChoice, StoreError, unknown_uri};
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
 use platform::Platform;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// Only the user may read folders and files, as in the file store: graphs contain arguments and environments.
@@ -128,9 +130,17 @@ impl Hdfs {
         file.close().await
     }
 
-    async fn read_once(&self, name: &str) -> Result<Bytes, HdfsError> {
+    /// Reads the ranges of a file as far as they are in it.
+    async fn read_once(&self, name: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, HdfsError> {
         let file = self.client.read(&self.path(name)).await?;
-        file.read_range(0, file.file_length()).await
+        // The client panics behind the end.
+        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(file.file_length());
+        let ranges = ranges.iter().map(|range| within(range.start)..within(range.end));
+        let reads: Vec<_> = ranges
+            .filter(|range| !range.is_empty())
+            .map(|range| file.read_range(range.start, range.len()))
+            .collect();
+        stream::iter(reads).buffered(RANGES_AT_ONCE).try_collect().await
     }
 
     /// Removes the files among those of a listing that killed writers left long before the newest of them.
@@ -186,10 +196,19 @@ impl Hdfs {
 
 impl Backend for Hdfs {
     async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let pieces = self.read_ranges(name, std::slice::from_ref(&(0..u64::MAX))).await?;
+        Ok(pieces.map(|pieces| pieces.into_iter().next().unwrap_or_default()))
+    }
+
+    async fn read_ranges(
+        &self,
+        name: &str,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Vec<Bytes>>, StoreError> {
         let mut tries = 1;
         loop {
-            match self.read_once(name).await {
-                Ok(bytes) => return Ok(Some(bytes)),
+            match self.read_once(name, ranges).await {
+                Ok(pieces) => return Ok(Some(pieces)),
                 Err(error) if absent(&error) => return Ok(None),
                 // The file was replaced after it was opened, and its blocks were deleted.
                 Err(

@@ -58,8 +58,8 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Reads the whole object; `None` if there is no object of that name. [`StoreError::Corrupt`] if its content is damaged.
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
     /// Reads these ranges of the object's content, in bytes, and returns them joined; `None` if there is no object of that name. Ranges
-    /// end with the content, so that fewer bytes may come. The caller has a checksum of them: the store may check none. By default the
-    /// whole object is read, and checked.
+    /// end with the content, so that fewer bytes may come. The caller has a checksum of them: the store may check none. Files, S3 and HDFS
+    /// are asked for these bytes alone, in one request for each range. By default the whole object is read, and checked.
     fn get_ranges(&self, name: &str, ranges: Vec<Range<u64>>) -> StoreFuture<Option<Bytes>> {
         let whole = self.get(name);
         Box::pin(async move { Ok(whole.await?.map(|whole| cut(&whole, &ranges))) })

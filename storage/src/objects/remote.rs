@@ -11,11 +11,15 @@ use super::frame;
 use super::{FolderChoice, ObjectStore, PutNew, StoreError, StoreFuture, check_name};
 use bytes::Bytes;
 use platform::Platform;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 /// The first eight bytes of an object in a remote system.
 const MAGIC: &[u8; 8] = b"FLOTTOB4";
 const WRITE_ID_BYTES: usize = 16;
+/// The place of the content's first byte in the object.
+const CONTENT: u64 = (frame::HEADER_BYTES + WRITE_ID_BYTES) as u64;
+/// Maximum number of ranges of an object that are asked for at a time.
+pub(super) const RANGES_AT_ONCE: usize = 4;
 
 /// Maximum duration of a call. Small objects take milliseconds, but an HDFS client without this limit would wait for
 /// minutes. A leader's lease does not depend on it: a lease has a deadline of its own.
@@ -30,6 +34,12 @@ const CREATE_PAUSE: Duration = Duration::from_millis(50);
 pub(super) trait Backend: Send + Sync + fmt::Debug + 'static {
     /// Reads a whole object; returns `None` if there is none.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
+    /// Reads these ranges of an object, none of them empty, each as far as it is in the object; returns `None` if there is none.
+    fn read_ranges(
+        &self,
+        name: &str,
+        ranges: &[Range<u64>],
+    ) -> impl Future<Output = Result<Option<Vec<Bytes>>, StoreError>> + Send;
     /// Creates an object unless one of that name exists.
     fn create(
         &self,
@@ -151,6 +161,24 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
         })
     }
 
+    fn get_ranges(&self, name: &str, mut ranges: Vec<Range<u64>>) -> StoreFuture<Option<Bytes>> {
+        ranges.retain(|range| !range.is_empty());
+        if ranges.is_empty() {
+            let whole = self.get(name);
+            return Box::pin(async move { Ok(whole.await?.map(|_| Bytes::new())) });
+        }
+        for Range { start, end } in &mut ranges {
+            (*start, *end) = (start.saturating_add(CONTENT), end.saturating_add(CONTENT));
+        }
+        self.call(name, |backend, name| async move {
+            let Some(pieces) = backend.read_ranges(&name, &ranges).await? else { return Ok(None) };
+            Ok(Some(match <[Bytes; 1]>::try_from(pieces) {
+                Ok([one]) => one,
+                Err(several) => several.concat().into(),
+            }))
+        })
+    }
+
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
         let object = self.object(&bytes);
         self.call(name, |backend, name| put_new(backend, name, object))
@@ -200,6 +228,9 @@ pub(super) fn folder_of(prefix: &str) -> &str {
 mod tests {
     use super::super::MemoryObjects;
     use super::*;
+    use crate::checkpoints::{CheckpointDirectory, Ranges};
+    use model::{StateHandle, StatePart};
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A system that carries out writes and answers as the test demands.
@@ -211,6 +242,9 @@ mod tests {
         /// The number of creations to come that are refused although there is no object.
         conflicts: AtomicU32,
         hangs: bool,
+        /// The ranges that were asked for, and how often a whole object was.
+        asked: Arc<Mutex<Vec<Range<u64>>>>,
+        whole: Arc<AtomicU32>,
     }
 
     fn takes_one(count: &AtomicU32) -> bool {
@@ -223,7 +257,20 @@ mod tests {
 
     impl Backend for Forgetful {
         async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+            self.whole.fetch_add(1, Ordering::Relaxed);
             self.stored.get(name).await
+        }
+        async fn read_ranges(
+            &self,
+            name: &str,
+            ranges: &[Range<u64>],
+        ) -> Result<Option<Vec<Bytes>>, StoreError> {
+            self.asked.lock().unwrap().extend_from_slice(ranges);
+            let mut pieces = Vec::new();
+            for range in ranges {
+                pieces.extend(self.stored.get_ranges(name, vec![range.clone()]).await?);
+            }
+            Ok(Some(pieces).filter(|pieces| !pieces.is_empty()))
         }
         async fn create(&self, name: &str, object: Bytes) -> Result<Create, StoreError> {
             if self.hangs {
@@ -305,5 +352,35 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// A subtask of another parallelism asks a remote system for its ranges, neighbours in one request, and for no other byte.
+    #[tokio::test]
+    async fn ranges_are_asked_for_in_runs_and_nothing_else_is() {
+        let backend = Forgetful::default();
+        let (asked, whole) = (Arc::clone(&backend.asked), Arc::clone(&backend.whole));
+        let store: Arc<dyn ObjectStore> = Arc::new(store(backend));
+        let chunk = |n: u32| vec![n.to_le_bytes()[0]; 1_000];
+        store.put("a", (0..32).flat_map(chunk).collect()).await.unwrap();
+        // The tables that were nearest to growing were written first.
+        let first_groups = |n: u32| if n < 2 { 60 + n } else { n * 2 };
+        let mut ranges = Ranges::default();
+        (0..32).for_each(|n| ranges.add((first_groups(n), first_groups(n) + 1), &chunk(n)));
+        let state = StateHandle::Object { name: "a".into(), bytes: 32_000 };
+        let part = StatePart { groups: vec![(0, 63)], state, ranges: ranges.take() };
+        let directory = CheckpointDirectory::new(store);
+        for (before, after) in [(1, 2), (1, 3), (1, 5)] {
+            for subtask in 0..after {
+                let own = model::owned_key_groups(subtask, after, 64);
+                let needed = part.needed(&own).unwrap();
+                let bytes = directory.read(&needed).await.unwrap();
+                let requests = std::mem::take(&mut *asked.lock().unwrap());
+                let sum: u64 = requests.iter().map(|range| range.end - range.start).sum();
+                assert_eq!(sum, bytes.len() as u64, "{before} to {after}");
+                assert!(requests.len() <= 2 && requests.iter().all(|range| range.start >= CONTENT));
+                assert!(sum <= 1_000 * (own.len() as u64 / 2 + 3), "{sum} bytes for {own:?}");
+            }
+        }
+        assert_eq!(whole.load(Ordering::Relaxed), 0);
     }
 }

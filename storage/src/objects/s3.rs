@@ -7,17 +7,19 @@
 mod listing;
 mod uploads;
 
-use super::remote::{Backend, Create, folder_of};
+use super::remote::{Backend, Create, RANGES_AT_ONCE, folder_of};
 use super::{S3Settings, StoreError};
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _,
-    PutMode, RetryConfig,
+    BackoffConfig, ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore as _,
+    ObjectStoreExt as _, PutMode, RetryConfig,
 };
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 
@@ -147,19 +149,44 @@ impl S3 {
     async fn put(&self, name: &str, object: Bytes, mode: PutMode) -> Result<(), Error> {
         self.client.put_opts(&self.path(name), object.into(), mode.into()).await.map(drop)
     }
-}
 
-impl Backend for S3 {
-    async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
-        let read = match self.client.get(&self.path(name)).await {
+    /// Reads an object, or a range of it as far as it is in the object; returns `None` if there is no object.
+    async fn read_range(
+        &self,
+        name: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let read = match self.client.get_opts(&self.path(name), options).await {
             Ok(answer) => answer.bytes().await,
             Err(error) => Err(error),
         };
         match read {
             Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if is_behind_end(&error) => Ok(Some(Bytes::new())),
             Err(error @ Error::NotFound { .. }) if !no_bucket(&error) => Ok(None),
             Err(error) => Err(self.error(name, &error)),
         }
+    }
+}
+
+impl Backend for S3 {
+    async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        self.read_range(name, None).await
+    }
+
+    async fn read_ranges(
+        &self,
+        name: &str,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Vec<Bytes>>, StoreError> {
+        let reads: Vec<_> =
+            ranges.iter().map(|range| self.read_range(name, Some(range.clone()))).collect();
+        stream::iter(reads)
+            .buffered(RANGES_AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await
+            .map(|pieces| pieces.into_iter().collect())
     }
 
     async fn create(&self, name: &str, object: Bytes) -> Result<Create, StoreError> {

@@ -7,7 +7,7 @@
 use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
 use futures::future::join_all;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 type Store = Arc<dyn ObjectStore>;
 
@@ -23,6 +23,7 @@ pub async fn check(make: impl AsyncFn() -> Store) {
     one_of_many_creators_wins(make().await).await;
     large_and_empty_objects_are_read_back(make().await).await;
     an_object_in_pieces_is_seen_whole_or_not_at_all(make().await).await;
+    ranges_end_with_the_content(make().await).await;
 }
 
 /// Checks that neither the folder of an object nor a name below an object exists as an object. Not part of [`check`]:
@@ -108,6 +109,37 @@ async fn names_stay_inside_the_store(store: Store) {
         bad(store.put(name, "".into()).await.err());
         bad(store.delete(name).await.err());
     }
+}
+
+async fn ranges_end_with_the_content(store: Store) {
+    let get = async |ranges: &[Range<u64>]| store.get_ranges("state/1", ranges.to_vec()).await;
+    assert_eq!(get(&[0..1]).await, Ok(None));
+    assert_eq!(get(&[]).await, Ok(None));
+    let content: Bytes = (0..200_u8).cycle().take(300_000).collect();
+    store.put("state/1", content.clone()).await.unwrap();
+    for (ranges, expected) in [
+        (&[0..u64::MAX][..], vec![0..300_000]),
+        (
+            &[0..1, 7..9, 100_000..250_000, 299_999..300_000],
+            vec![0..1, 7..9, 100_000..250_000, 299_999..300_000],
+        ),
+        (&[7..7, 250..251, 3..3], vec![250..251]),
+        (
+            &[5..6, 299_990..300_010, 300_000..300_001, 400_000..400_001],
+            vec![5..6, 299_990..300_000],
+        ),
+        (&[u64::MAX - 1..u64::MAX], vec![]),
+        (&[3..3], vec![]),
+        (&[], vec![]),
+    ] {
+        let expected: Vec<Bytes> = expected.into_iter().map(|range| content.slice(range)).collect();
+        assert_eq!(get(ranges).await, Ok(Some(expected.concat().into())), "{ranges:?}");
+    }
+    let many: Vec<Range<u64>> = (0..50).map(|n| n * 6_000..n * 6_000 + 10).collect();
+    let expected: Vec<Bytes> = (0..50).map(|n| content.slice(n * 6_000..n * 6_000 + 10)).collect();
+    assert_eq!(get(&many).await, Ok(Some(expected.concat().into())));
+    store.delete("state/1").await.unwrap();
+    assert_eq!(get(&[0..1]).await, Ok(None));
 }
 
 async fn one_of_many_creators_wins(store: Store) {
