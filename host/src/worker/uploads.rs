@@ -141,7 +141,8 @@ impl Upload {
     /// stay.
     pub async fn end(self, rest: Vec<Bytes>) -> Stored {
         for bytes in rest {
-            let _ = self.steps.send(Step::Chunk(StateChunk { groups: None, bytes }));
+            let _ =
+                self.steps.send(Step::Chunk(StateChunk { groups: None, is_early: true, bytes }));
         }
         let (reply, stored) = oneshot::channel();
         let _ = self.steps.send(Step::End(reply));
@@ -150,11 +151,10 @@ impl Upload {
 }
 
 /// A part that is being filled.
-#[derive(Default)]
 struct Part {
     /// The key groups of its entries; `None`: any.
     groups: Option<Vec<u32>>,
-    /// The ranges of its chunks, if it has few key groups.
+    /// The ranges of its chunks.
     ranges: Ranges,
     /// A copy of its chunks, while the snapshot may still be small enough for an inline handle.
     held: Vec<u8>,
@@ -164,13 +164,20 @@ struct Part {
     writer: Option<PartWriter>,
 }
 
+impl Default for Part {
+    fn default() -> Self {
+        let (ranges, held) = (Ranges::default(), Vec::new());
+        Self { groups: Some(Vec::new()), ranges, held, bytes: 0, writer: None }
+    }
+}
+
 /// The upload of one snapshot.
 struct Uploading {
     target: Target,
     key: Key,
-    /// The part with entries of few key groups, and the one with entries of any.
-    few: Part,
-    any: Part,
+    /// The part with entries in the order of their key groups, and the one with all others.
+    ordered: Part,
+    other: Part,
     /// The bytes of all chunks so far.
     bytes: u64,
     /// The number of the next part.
@@ -186,9 +193,8 @@ type Storing = futures::future::BoxFuture<'static, Result<StatePart, CheckpointE
 
 impl Uploading {
     fn new(target: Target, key: Key) -> Self {
-        let few = Part { groups: Some(Vec::new()), ..Part::default() };
-        let any = Part::default();
-        Self { target, key, few, any, bytes: 0, next: 0, parts: Vec::new() }
+        let (ordered, other) = (Part::default(), Part::default());
+        Self { target, key, ordered, other, bytes: 0, next: 0, parts: Vec::new() }
     }
 
     /// Stores chunks until the last one, or until nobody waits for the snapshot any more.
@@ -228,13 +234,14 @@ impl Uploading {
         };
         let Some(reply) = reply else { return self.give_up(storing).await };
         if failed.is_none() && self.next == 0 && self.bytes <= self.target.inline_max {
-            let all = [std::mem::take(&mut self.few.held), std::mem::take(&mut self.any.held)];
+            let all =
+                [std::mem::take(&mut self.ordered.held), std::mem::take(&mut self.other.held)];
             let _ = reply.send(Ok(StateHandle::Inline(all.concat())));
             return;
         }
-        for any in [false, true] {
+        for is_ordered in [true, false] {
             if failed.is_none() {
-                match self.store(any).await {
+                match self.store(is_ordered).await {
                     Ok(stored) => storing.extend(stored),
                     Err(error) => failed = Some(error.to_string()),
                 }
@@ -277,34 +284,42 @@ impl Uploading {
 
     /// Adds a chunk to its part. Returns the storing of the part if that is full.
     async fn add(&mut self, chunk: StateChunk) -> Result<Option<Storing>, CheckpointError> {
-        let any = chunk.groups.is_none();
-        let part = if any { &mut self.any } else { &mut self.few };
+        let is_ordered = chunk.groups.is_some() && !chunk.is_early;
         let length = chunk.bytes.len() as u64;
         self.bytes += length;
+        let part = self.part(is_ordered);
         part.bytes += length;
-        if let (Some(groups), Some(more)) = (&mut part.groups, chunk.groups) {
-            // Chunks list their groups in ascending order; one without entries has the names of fields, which anybody may check.
-            let ends = more.first().zip(more.last());
-            let groups_of = ends.map_or((0, u32::MAX), |(first, last)| (*first, *last));
-            part.ranges.add(groups_of, &chunk.bytes);
-            groups.extend(more);
+        // Chunks list their groups in ascending order; one without entries has the names of fields, which anybody may check.
+        let groups = chunk.groups.as_deref().unwrap_or_default();
+        let ends = groups.first().zip(groups.last());
+        let ends = ends.map_or((0, u32::MAX), |(first, last)| (*first, *last));
+        part.ranges.add(ends, &chunk.bytes);
+        match (&mut part.groups, chunk.groups) {
+            (Some(groups), Some(more)) => groups.extend(more),
+            (groups, None) => *groups = None,
+            (None, _) => {}
         }
         if self.bytes <= self.target.inline_max {
-            part.held.extend_from_slice(&chunk.bytes);
+            self.part(is_ordered).held.extend_from_slice(&chunk.bytes);
             return Ok(None);
         }
-        self.write(any, chunk.bytes).await?;
-        let part = if any { &self.any } else { &self.few };
+        self.write(is_ordered, chunk.bytes).await?;
+        let bytes = self.bytes;
+        let part = self.part(is_ordered);
         let most = match &part.writer {
             Some(writer) if writer.is_streamed() => STREAMED_PART_BYTES,
-            _ => (self.bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end()),
+            _ => (bytes / PART_OF_STATE).clamp(*PART_BYTES.start(), *PART_BYTES.end()),
         };
-        if part.bytes >= most { self.store(any).await } else { Ok(None) }
+        if part.bytes >= most { self.store(is_ordered).await } else { Ok(None) }
+    }
+
+    fn part(&mut self, is_ordered: bool) -> &mut Part {
+        if is_ordered { &mut self.ordered } else { &mut self.other }
     }
 
     /// Writes what a part holds, and then these bytes, into its object.
-    async fn write(&mut self, any: bool, bytes: Bytes) -> Result<(), CheckpointError> {
-        let part = if any { &mut self.any } else { &mut self.few };
+    async fn write(&mut self, is_ordered: bool, bytes: Bytes) -> Result<(), CheckpointError> {
+        let part = if is_ordered { &mut self.ordered } else { &mut self.other };
         for bytes in [std::mem::take(&mut part.held).into(), bytes] {
             if bytes.is_empty() {
                 continue;
@@ -329,13 +344,11 @@ impl Uploading {
     }
 
     /// Returns the storing of a part, unless that is empty.
-    async fn store(&mut self, any: bool) -> Result<Option<Storing>, CheckpointError> {
-        self.write(any, Bytes::new()).await?;
-        let part = if any { &mut self.any } else { &mut self.few };
-        let Some(writer) = part.writer.take() else { return Ok(None) };
-        part.bytes = 0;
-        let groups = part.groups.as_mut().map(std::mem::take).map_or_else(Vec::new, runs_of);
-        let ranges = part.ranges.take();
+    async fn store(&mut self, is_ordered: bool) -> Result<Option<Storing>, CheckpointError> {
+        self.write(is_ordered, Bytes::new()).await?;
+        let part = std::mem::take(self.part(is_ordered));
+        let Part { groups, mut ranges, writer: Some(writer), .. } = part else { return Ok(None) };
+        let (groups, ranges) = (groups.map_or_else(Vec::new, runs_of), ranges.take());
         Ok(Some(Box::pin(async move {
             Ok(StatePart { groups, state: writer.finish().await?, ranges })
         })))

@@ -20,21 +20,47 @@ impl Ranges {
         self.0.push(StateRange { groups, offset, bytes: bytes.len() as u64, crc });
     }
 
-    /// Takes out the ranges, at most [`StatePart::RANGES_MAX`].
+    /// Takes out the ranges, at most [`StatePart::RANGES_MAX`]. If there are more, those neighbours are joined that have the nearest groups.
     pub fn take(&mut self) -> Vec<StateRange> {
-        let ranges = std::mem::take(&mut self.0);
-        let joined = ranges.len().div_ceil(StatePart::RANGES_MAX).max(1);
-        ranges.chunks(joined).filter_map(|some| some.iter().copied().reduce(join)).collect()
+        let mut ranges = std::mem::take(&mut self.0);
+        while ranges.len() > StatePart::RANGES_MAX {
+            let pairs = ranges.iter().zip(ranges.iter().skip(1));
+            let costs = pairs.map(|(first, second)| cost(first, second));
+            let Some((at, _)) = costs.enumerate().min_by_key(|(_, cost)| *cost) else { break };
+            let second = ranges.remove(at + 1);
+            if let Some(first) = ranges.get_mut(at) {
+                *first = join(*first, second);
+            }
+        }
+        ranges
     }
+}
+
+/// Returns the key groups of two ranges as one run.
+fn join_groups(first: &StateRange, second: &StateRange) -> (u32, u32) {
+    (first.groups.0.min(second.groups.0), first.groups.1.max(second.groups.1))
+}
+
+/// Returns how many bytes more the owners of the key groups, if each had one, would read of two ranges that were joined.
+fn cost(first: &StateRange, second: &StateRange) -> u64 {
+    let width = |groups: (u32, u32)| u64::from(groups.1.saturating_sub(groups.0));
+    let joined = width(join_groups(first, second));
+    let more =
+        |range: &StateRange| joined.saturating_sub(width(range.groups)).saturating_mul(range.bytes);
+    more(first).saturating_add(more(second))
 }
 
 /// Returns two ranges that follow each other as one.
 fn join(first: StateRange, second: StateRange) -> StateRange {
-    let (low, high) = (first.groups.0.min(second.groups.0), first.groups.1.max(second.groups.1));
     let mut crc = Hasher::new_with_initial_len(first.crc, first.bytes);
     crc.combine(&Hasher::new_with_initial_len(second.crc, second.bytes));
     let bytes = first.bytes + second.bytes;
-    StateRange { groups: (low, high), offset: first.offset, bytes, crc: crc.finalize() }
+    StateRange {
+        groups: join_groups(&first, &second),
+        offset: first.offset,
+        bytes,
+        crc: crc.finalize(),
+    }
 }
 
 impl CheckpointDirectory {

@@ -77,6 +77,9 @@ pub trait TaskUpcalls: Send + Sync {
 pub struct StateChunk {
     /// The key groups that the chunk's entries may have, ascending; `None`: any that the subtask owns.
     pub groups: Option<Vec<u32>>,
+    /// True if its entries were written before their turn, because they were about to change: its groups are not near those of the chunks
+    /// before and after it.
+    pub is_early: bool,
     /// The encoded entries; never empty. Each chunk has the form of a whole snapshot, so that it can be read alone.
     pub bytes: Bytes,
 }

@@ -77,13 +77,18 @@ impl Pool {
         self.0.out.load(Ordering::Relaxed) >= POOLED
     }
 
-    /// Returns true if so many chunks wait for their storage that no more should be made at all.
-    pub(crate) fn is_overdrawn(&self) -> bool {
-        let most = POOLED + self.0.reserve.load(Ordering::Relaxed);
-        self.0.out.load(Ordering::Relaxed) >= most
+    /// Takes back the memory of a chunk whose bytes are no longer needed.
+    pub(crate) fn give_back(&self, bytes: Vec<u8>) {
+        drop(self.full(bytes));
     }
 
-    /// Returns about how many bytes the chunks take.
+    /// Returns true if so many chunks wait for their storage, with `more` that are not full, that no more should be made at all.
+    pub(crate) fn is_overdrawn(&self, more: usize) -> bool {
+        let most = POOLED + self.0.reserve.load(Ordering::Relaxed);
+        self.0.out.load(Ordering::Relaxed) + more >= most
+    }
+
+    /// Returns about how many bytes the chunks take that are free or full.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let chunks = lock(&self.0.free).len() + self.0.out.load(Ordering::Relaxed);
         (chunks * CHUNK_CAPACITY) as u64

@@ -242,7 +242,8 @@ impl Chunks {
     fn end_chunk(&mut self) {
         let bytes = mem::take(&mut self.open);
         if !bytes.is_empty() {
-            self.full.push(StateChunk { groups: None, bytes: self.pool.full(bytes) });
+            let bytes = self.pool.full(bytes);
+            self.full.push(StateChunk { groups: None, is_early: false, bytes });
         }
     }
 }

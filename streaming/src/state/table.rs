@@ -103,7 +103,7 @@ impl<K, V> Table<K, V> {
     /// Begins the snapshot of the present entries in the table's own output.
     fn begin_own(&mut self, first: &[u8], head: &[u8]) {
         let mut output = self.output.take().unwrap_or_default();
-        output.begin(first, head);
+        output.begin(&self.range.owned, first, head);
         self.begin_writing(&mut output);
         self.output = Some(output);
         if let Some(written) = &mut self.written {

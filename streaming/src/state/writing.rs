@@ -10,21 +10,18 @@
 //! - A table that is about to grow is written out first, because its entries change their places. Tables that are nearest to
 //!   growing are written first of all.
 //!
-//! Every chunk is a snapshot of its own, so that a restore reads only those with the key groups that it needs. What is written
-//! because it is about to change goes into chunks of its own, of any key group; the other chunks have the groups of a few tables.
+//! Every chunk is a snapshot of its own, so that a restore reads only those with the key groups that it needs. A chunk that is written in
+//! turn has the groups of a few tables. What is written because it is about to change goes into chunks of its own, of large state one for
+//! each eighth of the key groups. What an operator writes before its entries, such as timers, is a chunk of its own, of any group.
 
-use super::{
-    StateError,
-    changes::Buckets,
-    chunks::{CHUNK_BYTES, ENTRY_WORK, Pool, Slice},
-    row::RowWriter,
-    snapshot::{END, write_entry},
-};
-use crate::{
-    seam::StateChunk,
-    types::{Key, check_written},
-};
+mod output;
+
+pub(crate) use output::Output;
+
+use super::{StateError, changes::Buckets, chunks::Slice, row::RowWriter};
+use crate::types::{Key, check_written};
 use hashbrown::HashTable;
+use output::Turn;
 
 /// A table is written before all others if its free places are fewer than this part of all: a sixteenth.
 const NEAR_GROWTH: usize = 16;
@@ -50,46 +47,6 @@ pub(super) struct Marks {
     next: usize,
 }
 
-/// The encoded part of the snapshot that was not handed over, and the memory for the next one.
-#[derive(Debug, Default)]
-pub(crate) struct Output {
-    rows: RowWriter,
-    /// The chunk with entries in the order of the tables.
-    ordered: OpenChunk,
-    /// The chunk with entries that were about to change.
-    early: OpenChunk,
-    /// The beginning of every chunk but the first.
-    head: Vec<u8>,
-    full: Vec<StateChunk>,
-    pool: Pool,
-    /// True if the host stores chunks while the snapshot is written.
-    stored: bool,
-    /// The bytes of all chunks of the snapshot, and those of the snapshot before.
-    bytes: usize,
-    before: usize,
-    /// About how many bytes the tables take that have begun the snapshot.
-    expected: usize,
-    /// True once the memory for the snapshots of large state is allocated.
-    is_prepared: bool,
-}
-
-/// A chunk that is not full.
-#[derive(Debug, Default)]
-struct OpenChunk {
-    bytes: Vec<u8>,
-    /// The key groups of its entries, in the order in which they came; `None`: any, as those of timers.
-    groups: Option<Vec<u32>>,
-}
-
-/// The reason for which an entry is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// The entry's turn in the table has come.
-    Ordered,
-    /// The entry is about to change.
-    Early,
-}
-
 impl Marks {
     /// Makes room for the marks of so many buckets, and touches it.
     fn resize(&mut self, buckets: usize) {
@@ -112,139 +69,6 @@ impl Marks {
 
     fn is_written_out(&self) -> bool {
         self.next == usize::MAX
-    }
-}
-
-impl Output {
-    /// Allocates and touches the memory for the snapshots of large state, the first time.
-    pub(super) fn prepare(&mut self) {
-        if !std::mem::replace(&mut self.is_prepared, true) {
-            self.pool.prepare();
-        }
-    }
-
-    /// Begins a snapshot. `first` is what precedes the entries in the first chunk, `head` in the others.
-    pub(crate) fn begin(&mut self, first: &[u8], head: &[u8]) {
-        self.before = std::mem::take(&mut self.bytes);
-        self.expected = 0;
-        self.expect(0);
-        self.head = head.to_vec();
-        self.ordered.bytes = self.pool.take();
-        self.ordered.bytes.extend_from_slice(first);
-        // What only the first chunk has may be of any key group: every subtask of a rescaled job must read it.
-        self.ordered.groups = (first == head).then(Vec::new);
-    }
-
-    /// Returns the bytes of all chunks of the newest snapshot, as far as it is written.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Writes that a key has no state any more.
-    pub(super) fn removed<K: Key>(&mut self, group: u32, key: &K) {
-        self.entry(Turn::Ordered, group, key, |_| {});
-    }
-
-    /// Takes note that a table begins the snapshot that takes about so many bytes: so much more may wait for its storage. The size
-    /// of the snapshot before is known to the byte.
-    pub(crate) fn expect(&mut self, bytes: usize) {
-        self.expected += bytes;
-        self.pool.reserve_for(self.before.max(self.expected));
-    }
-
-    /// Writes entries to the chunks as `write` says, which returns true if the snapshot is complete, and moves the chunks that became
-    /// full to the slice.
-    pub(crate) fn advance(
-        &mut self,
-        slice: &mut Slice<'_>,
-        write: impl FnOnce(&mut Self, &mut Slice<'_>) -> bool,
-    ) -> Result<bool, StateError> {
-        self.stored = slice.stored;
-        let done = write(self, slice);
-        if done {
-            self.end_chunk(Turn::Ordered);
-            self.end_chunk(Turn::Early);
-        }
-        slice.chunks.append(&mut self.full);
-        check_written()?;
-        Ok(done)
-    }
-
-    /// Runs `write` with chunks that need not wait for their storage: the operator takes no more records if there are too many.
-    fn without_waiting<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
-        let stored = std::mem::replace(&mut self.stored, false);
-        let result = write(self);
-        self.stored = stored;
-        result
-    }
-
-    /// Writes an entry whose rows `value` writes, and returns how much work that was.
-    fn entry<K: Key>(
-        &mut self,
-        turn: Turn,
-        group: u32,
-        key: &K,
-        value: impl FnOnce(&mut RowWriter),
-    ) -> usize {
-        let chunk = match turn {
-            Turn::Ordered => &mut self.ordered,
-            Turn::Early => &mut self.early,
-        };
-        if chunk.bytes.is_empty() {
-            chunk.bytes = self.pool.take();
-            chunk.bytes.extend_from_slice(&self.head);
-        }
-        if let Some(groups) = &mut chunk.groups
-            && groups.last() != Some(&group)
-        {
-            groups.push(group);
-        }
-        let before = chunk.bytes.len();
-        write_entry(group, key, value, &mut self.rows, &mut chunk.bytes);
-        let work = chunk.bytes.len() - before + ENTRY_WORK;
-        if chunk.bytes.len() >= CHUNK_BYTES {
-            self.end_chunk(turn);
-        }
-        work
-    }
-
-    /// Ends a chunk, unless it is empty.
-    fn end_chunk(&mut self, turn: Turn) {
-        let (chunk, next) = match turn {
-            Turn::Ordered => (&mut self.ordered, Some(Vec::new())),
-            Turn::Early => (&mut self.early, None),
-        };
-        let OpenChunk { mut bytes, mut groups } =
-            std::mem::replace(chunk, OpenChunk { bytes: Vec::new(), groups: next });
-        if let Some(groups) = &mut groups {
-            groups.sort_unstable();
-            groups.dedup();
-        }
-        if !bytes.is_empty() {
-            bytes.push(END);
-            self.bytes += bytes.len();
-            self.full.push(StateChunk { groups, bytes: self.pool.full(bytes) });
-        }
-    }
-
-    /// Drops what is encoded of a snapshot that is not complete.
-    pub(crate) fn abort(&mut self) {
-        (self.ordered, self.early) = (OpenChunk::default(), OpenChunk::default());
-        self.full.clear();
-    }
-
-    fn waits(&self) -> bool {
-        self.stored && self.pool.is_used_up()
-    }
-
-    /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
-    pub(crate) fn is_overdrawn(&self) -> bool {
-        self.stored && self.pool.is_overdrawn()
-    }
-
-    /// Returns about how many bytes the chunks take.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.pool.memory_bytes()
     }
 }
 

@@ -40,9 +40,13 @@ impl Test {
     }
 
     fn add(&self, groups: Option<Vec<u32>>, content: u8, bytes: usize) {
+        self.add_chunk(groups, false, content, bytes);
+    }
+
+    fn add_chunk(&self, groups: Option<Vec<u32>>, is_early: bool, content: u8, bytes: usize) {
         self.out.fetch_add(1, Ordering::Relaxed);
         let memory = Memory(vec![content; bytes], Arc::clone(&self.out));
-        let chunk = StateChunk { groups, bytes: Bytes::from_owner(memory) };
+        let chunk = StateChunk { groups, is_early, bytes: Bytes::from_owner(memory) };
         self.uploads.add(key(), chunk, &Handle::current(), || Target {
             directory: CheckpointDirectory::new(Arc::new(self.store.clone())),
             job_id: JOB,
@@ -244,7 +248,7 @@ async fn a_store_of_files_gets_parts_of_16_mib() {
     let uploads = Uploads::default();
     for n in 0..(40 << 20) / CHUNK {
         let bytes = Bytes::from(vec![n as u8; CHUNK]);
-        let chunk = StateChunk { groups: Some(vec![n as u32]), bytes };
+        let chunk = StateChunk { groups: Some(vec![n as u32]), is_early: false, bytes };
         uploads.add(key(), chunk, &Handle::current(), || Target {
             directory: CheckpointDirectory::new(Arc::clone(&store)),
             job_id: JOB,
@@ -312,5 +316,31 @@ async fn a_subtask_of_another_parallelism_reads_little_more_than_the_chunks_with
             let share = own.len().div_ceil(2) * CHUNK;
             assert!(read <= share + parts * 2 * CHUNK, "{read} bytes of {share}, {parts} parts");
         }
+    }
+}
+
+#[tokio::test]
+async fn of_chunks_that_were_written_early_a_subtask_reads_those_with_its_key_groups() {
+    let test = Test::new();
+    test.add(None, 200, 1_000);
+    let ordered = |n: u32| n * 2..n * 2 + 2;
+    let early = |n: u32| n * 5 % 8 * 16..n * 5 % 8 * 16 + 16;
+    for n in 0..48_u32 {
+        test.add(Some(ordered(n).collect()), 1, CHUNK);
+        test.add_chunk(Some(early(n).collect()), true, 2, CHUNK);
+    }
+    let StateHandle::Parts(parts) = test.end().await.unwrap() else { panic!("no parts") };
+    let directory = CheckpointDirectory::new(Arc::new(test.store.clone()));
+    for (subtask, after) in [(0, 2), (1, 2), (1, 3), (2, 5), (7, 8)] {
+        let own = model::owned_key_groups(subtask, after, 128);
+        let mut read = 0;
+        for handle in parts.iter().filter_map(|part| part.needed(&own)) {
+            read += directory.read(&handle).await.unwrap().len();
+        }
+        let has = |groups: std::ops::Range<u32>| groups.start < own.end && own.start < groups.end;
+        let chunks = (0..48).map(|n| usize::from(has(ordered(n))) + usize::from(has(early(n))));
+        let expected = chunks.sum::<usize>() * CHUNK;
+        // What is of any group is read by all.
+        assert_eq!(read, expected + 1_000, "{subtask} of {after}");
     }
 }

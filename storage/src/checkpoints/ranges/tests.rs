@@ -100,3 +100,22 @@ fn too_many_ranges_are_joined_with_their_neighbours_and_so_are_their_checksums()
     assert_eq!(end, content.len() as u64);
     assert_eq!(ranges.take(), []);
 }
+
+#[test]
+fn ranges_are_joined_with_the_neighbours_that_have_the_nearest_key_groups() {
+    let mut ranges = Ranges::default();
+    let most = u32::try_from(StatePart::RANGES_MAX).unwrap();
+    // Pairs of neighbours have the same eighth of the groups, the next pair another one, and timers between them are of any group.
+    for n in 0..most {
+        let low = n * 5 % 8 * 16;
+        ranges.add((low, low + 15), &chunk(n));
+        ranges.add((low, low + 15), &chunk(n));
+    }
+    ranges.add((0, u32::MAX), b"timers");
+    ranges.add((0, 15), b"end");
+    let joined = ranges.take();
+    assert_eq!(joined.len(), StatePart::RANGES_MAX);
+    let wide: Vec<_> = joined.iter().filter(|range| range.groups.1 - range.groups.0 > 15).collect();
+    // Of 66 pairs that were joined, 64 had the same groups; and the timers, which stay alone.
+    assert_eq!(wide.iter().map(|range| range.bytes).sum::<u64>(), 2 * 400 + 6, "{wide:?}");
+}

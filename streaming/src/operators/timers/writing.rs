@@ -217,7 +217,7 @@ impl Chunks {
             piece.append(&mut timers);
         }
         frame(&timers, &mut chunk);
-        StateChunk { groups: Some(groups), bytes: self.pool.full(chunk) }
+        StateChunk { groups: Some(groups), is_early: false, bytes: self.pool.full(chunk) }
     }
 }
 
@@ -294,7 +294,7 @@ impl<K: Key> Timers<K> {
 
     /// Returns true while so many chunks of timers wait for their storage that no more records should come.
     pub(in crate::operators) fn waits_for_storage(&self) -> bool {
-        self.event.writing.is_some() && self.chunks.stored && self.chunks.pool.is_overdrawn()
+        self.event.writing.is_some() && self.chunks.stored && self.chunks.pool.is_overdrawn(0)
     }
 }
 

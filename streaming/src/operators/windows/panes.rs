@@ -184,7 +184,7 @@ impl<K: Key, A: Record> Panes<K, A> {
 
     /// Begins the snapshot of the present panes; see [`Output::begin`].
     pub(super) fn begin_snapshot(&mut self, first: &[u8], head: &[u8]) {
-        self.output.begin(first, head);
+        self.output.begin(&self.groups.owned, first, head);
         self.snapshots += 1;
         self.writing = Some(Writer { part: 0, pane: Bound::Unbounded });
     }

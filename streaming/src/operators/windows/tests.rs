@@ -159,7 +159,7 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         self.chunks.clear();
         if self.complete {
             let bytes = self.operator.snapshot(1, &self.context).unwrap().unwrap().into();
-            self.chunks.push(StateChunk { groups: None, bytes });
+            self.chunks.push(StateChunk { groups: None, is_early: false, bytes });
         }
         shown
     }

@@ -1,7 +1,7 @@
 use crate::{
     seam::StateChunk,
     state::{
-        Free, KeyGroups, Place, RowReader, Single, Slice, StateBackend, Table, Taken,
+        CHUNK_BYTES, Free, KeyGroups, Place, RowReader, Single, Slice, StateBackend, Table, Taken,
         snapshot::END, write_head,
     },
     types::{FlottType, Reader},
@@ -305,17 +305,51 @@ fn the_chunk_with_timers_before_its_entries_is_listed_for_every_key_group() {
 }
 
 #[test]
-fn chunks_of_a_large_state_have_few_key_groups_and_those_of_changed_entries_any() {
+fn chunks_of_a_large_state_have_few_key_groups_and_those_of_changed_entries_an_eighth() {
     let mut test = Test::new(1);
     let value = vec![7; 10_000];
     (0..4_000).for_each(|key| test.set(key, &value));
+    // The size of the state is known from its last snapshot.
     test.barrier();
-    (0..200).for_each(|key| test.set(key, &[1]));
+    assert_eq!(test.written().len(), 4_000);
+    test.barrier();
+    let before = StateBackend::memory_bytes(&test.table);
+    (0..1_000).for_each(|key| test.set(key, &[1]));
+    assert!(StateBackend::memory_bytes(&test.table) >= before + (2 << 20), "open chunks count");
     while !test.complete {
         test.slice(usize::MAX);
     }
-    let any = test.chunks.iter().filter(|chunk| chunk.groups.is_none()).count();
-    assert!((6..=8).contains(&any), "{any} chunks for most of 200 entries of 10 kB");
-    let most = test.chunks.iter().filter_map(|chunk| Some(chunk.groups.as_ref()?.len())).max();
+    let groups = |chunk: &StateChunk| chunk.groups.clone().unwrap();
+    let early: Vec<_> = test.chunks.iter().filter(|chunk| chunk.is_early).collect();
+    let bytes: usize = early.iter().map(|chunk| chunk.bytes.len()).sum();
+    assert!((5 << 20..10 << 20).contains(&bytes), "{bytes} for most of 1,000 entries of 10 kB");
+    assert!(early.len() <= bytes / CHUNK_BYTES + 8, "{} chunks", early.len());
+    for chunk in early {
+        let eighths: BTreeSet<u32> = groups(chunk).iter().map(|group| group / 16).collect();
+        assert!(eighths.len() == 1 || chunk.bytes.len() <= CHUNK_BYTES + 1, "{eighths:?}");
+        assert!(eighths.len() <= 4, "{eighths:?}");
+    }
+    let ordered = test.chunks.iter().filter(|chunk| !chunk.is_early);
+    let most = ordered.map(|chunk| groups(chunk).len()).max();
     assert!(most.is_some_and(|most| most <= 4), "{most:?} of 128 groups in one chunk");
+}
+
+#[test]
+fn a_small_state_is_one_chunk_whatever_changes_and_has_one_open_chunk_for_that() {
+    for first in ["head", "timers and head"] {
+        let mut test = Test::new(1);
+        (0..1_000).for_each(|key| test.set(key, &[7; 20]));
+        assert!(test.table.begin_snapshot(first.as_bytes(), b"head"));
+        test.complete = false;
+        let before = StateBackend::memory_bytes(&test.table);
+        (0..500).for_each(|key| test.set(key, &[1]));
+        let memory = StateBackend::memory_bytes(&test.table) - before;
+        assert!(memory < 300 << 10, "{memory} bytes for the entries that have changed");
+        test.slice(usize::MAX);
+        let [chunk] = &test.chunks[..] else { panic!("{} chunks", test.chunks.len()) };
+        assert!(test.complete && chunk.bytes.starts_with(first.as_bytes()));
+        assert_eq!(chunk.groups.is_none(), first != "head", "timers are of any group");
+        let heads = chunk.bytes.windows(4).filter(|bytes| *bytes == b"head").count();
+        assert_eq!(heads, 1);
+    }
 }
