@@ -18,6 +18,8 @@ const MAGIC: &[u8; 8] = b"FLOTTOB4";
 const WRITE_ID_BYTES: usize = 16;
 /// The place of the content's first byte in the object.
 const CONTENT: u64 = (frame::HEADER_BYTES + WRITE_ID_BYTES) as u64;
+/// The greatest end of a range that servers take. No object is so long.
+const END_MAX: u64 = i64::MAX as u64;
 /// Maximum number of ranges of an object that are asked for at a time.
 pub(super) const RANGES_AT_ONCE: usize = 4;
 
@@ -168,7 +170,8 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
             return Box::pin(async move { Ok(whole.await?.map(|_| Bytes::new())) });
         }
         for Range { start, end } in &mut ranges {
-            (*start, *end) = (start.saturating_add(CONTENT), end.saturating_add(CONTENT));
+            *end = end.saturating_add(CONTENT).min(END_MAX);
+            *start = start.saturating_add(CONTENT).min(END_MAX - 1);
         }
         self.call(name, |backend, name| async move {
             let Some(pieces) = backend.read_ranges(&name, &ranges).await? else { return Ok(None) };

@@ -133,7 +133,8 @@ async fn ranges_end_with_the_content(store: Store) {
         (&[], vec![]),
     ] {
         let expected: Vec<Bytes> = expected.into_iter().map(|range| content.slice(range)).collect();
-        assert_eq!(get(ranges).await, Ok(Some(expected.concat().into())), "{ranges:?}");
+        let read = get(ranges).await.map(Option::unwrap_or_default).unwrap();
+        assert!(read == expected.concat(), "{ranges:?}: {} bytes", read.len());
     }
     let many: Vec<Range<u64>> = (0..50).map(|n| n * 6_000..n * 6_000 + 10).collect();
     let expected: Vec<Bytes> = (0..50).map(|n| content.slice(n * 6_000..n * 6_000 + 10)).collect();

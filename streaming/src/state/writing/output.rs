@@ -21,7 +21,7 @@ const STATE_OF_EARLY: usize = 8 * CHUNK_BYTES;
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     rows: RowWriter,
-    /// What precedes the head in the first chunk, together with it, until that chunk is written; empty if nothing does.
+    /// The first chunk, if it has more before its entries than the others have; empty once it is written.
     first: OpenChunk,
     /// The chunk with entries in the order of the tables.
     ordered: OpenChunk,
