@@ -14,8 +14,8 @@ use std::ops::Range;
 
 /// The most chunks that are open for entries that are about to change, each for its part of the key groups.
 const EARLY: usize = 8;
-/// The bytes of state for each of these chunks, so that they are small beside it.
-const STATE_OF_EARLY: usize = 8 * CHUNK_BYTES;
+/// The bytes of state for each of these chunks: four times what gives one chunk more that may wait for its storage, because these wait too.
+const STATE_OF_EARLY: usize = 64 * CHUNK_BYTES;
 
 /// The encoded part of the snapshot that was not handed over, and the memory for the next one.
 #[derive(Debug, Default)]
