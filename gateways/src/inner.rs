@@ -11,11 +11,10 @@ use crate::{
     options::RpcOptions,
     peers::{Peer, PeerEvent, Peers, State, Step},
     spool::Space,
-    strangers::Strangers,
 };
 use dashmap::DashMap;
 use hashbrown::DefaultHashBuilder;
-use platform::Platform;
+use platform::{Platform, Strangers};
 use std::{
     collections::BTreeMap,
     sync::{

@@ -31,7 +31,6 @@ mod scratch;
 mod serve;
 mod served;
 mod spool;
-mod strangers;
 mod trace;
 mod transport;
 pub mod witness;

@@ -165,7 +165,7 @@ impl Inner {
         }
     }
 
-    /// Logs that a peer was refused, within bounds: see [`Strangers`](crate::strangers::Strangers).
+    /// Logs that a peer was refused, within bounds: see [`Strangers`](platform::Strangers).
     /// `ours` is true if the peer speaks as a process of a cluster does, so that a wrong
     /// configuration is likely.
     fn tell_refused(&self, from: &str, why: &str, ours: bool) {

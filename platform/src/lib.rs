@@ -10,6 +10,7 @@ pub mod handshake;
 pub mod inproc;
 mod lanes;
 pub mod net;
+mod strangers;
 mod tcp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -24,6 +25,7 @@ pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret}
 pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
 pub use model::{ParsePortsError, PortSpec};
 pub use net::{BoxListener, BoxStream, Listener, Network};
+pub use strangers::Strangers;
 pub use tls::{Tls, TlsError, TlsPem, TlsRefusal};
 
 use entropy::Entropy;

@@ -9,8 +9,8 @@ use futures::{
     future::{BoxFuture, Shared as SharedFuture},
 };
 use platform::{
-    BoxListener, BoxStream, Credentials, HandshakeError, Introduction, Platform, PortSpec, Tls,
-    auth::Party,
+    BoxListener, BoxStream, Credentials, HandshakeError, Introduction, Platform, PortSpec,
+    Strangers, Tls, auth::Party,
 };
 use std::{
     collections::BTreeMap,
@@ -106,6 +106,7 @@ pub(super) struct Peers {
     address: String,
     me: Option<Me>,
     table: Mutex<BTreeMap<String, Peer>>,
+    strangers: Mutex<Strangers>,
     /// Set to true when the exchange ends.
     end: watch::Sender<bool>,
 }
@@ -151,8 +152,16 @@ impl Peers {
             None => (None, None),
         };
         let address = me.as_ref().map_or("local", |me| &me.introduction.node).to_owned();
-        let peers = Self { address, me, table: Mutex::default(), end: watch::Sender::new(false) };
+        let (table, strangers) = Default::default();
+        let peers = Self { address, me, table, strangers, end: watch::Sender::new(false) };
         (listener, peers)
+    }
+
+    /// Logs, within the bounds of [`Strangers`], that a connection to the data port was refused.
+    fn tell_refused(&self, from: &str, why: &str) {
+        let Some(me) = &self.me else { return };
+        let Some(untold_before) = lock(&self.strangers).refused(me.platform.now()) else { return };
+        tracing::warn!(from, why, untold_before, "a connection to the data port was refused");
     }
 
     pub(super) fn own_address(&self) -> &str {
@@ -256,7 +265,10 @@ impl Shared {
                 match accepted {
                     Ok((stream, from)) => {
                         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-                            tracing::warn!(%from, "too many handshakes at the data port; the connection is closed");
+                            alive.peers.tell_refused(
+                                &from,
+                                "too many others have not proved themselves yet",
+                            );
                             continue;
                         };
                         let runtime = alive.runtime.clone();
@@ -294,7 +306,7 @@ async fn serve(
             drop(alive);
             run(connection, stream, shared).await;
         }
-        Err(error) => tracing::warn!(%from, %error, "a connection to the data port was refused"),
+        Err(error) => alive.peers.tell_refused(&from, &error.to_string()),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Limits the log lines about peers that did not prove themselves, so that a stranger who reaches
-//! the port cannot fill the disk.
+//! a port cannot fill the disk.
 //!
 //! This module must never decide whether a peer is refused, only whether the refusal is logged.
 
@@ -11,18 +11,18 @@ const LINES: u32 = 10;
 /// Length of a period.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// The lines of the current period.
+/// The number of log lines about refused peers of one port: at most ten in a minute, further refusals are only counted.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers {
+pub struct Strangers {
     since: Duration,
     logged: u32,
     kept_back: u64,
 }
 
 impl Strangers {
-    /// Records that a peer was refused at `now` (monotonic). `Some` means: log it, together with
-    /// the number of refusals that were not logged before.
-    pub(crate) fn refused(&mut self, now: Duration) -> Option<u64> {
+    /// Records that a peer was refused at `now` (monotonic). Returns the number of refusals before this one that were not logged, if the
+    /// caller is to log this one with that number; `None` if this one is only counted.
+    pub fn refused(&mut self, now: Duration) -> Option<u64> {
         if now.saturating_sub(self.since) >= PERIOD {
             self.since = now;
             self.logged = 0;
