@@ -11,8 +11,8 @@ use actors::services::FatalErrorHandler;
 use conf::{Options, taskmanager};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use gateways::RpcService;
 use gateways::program_host::BuildError;
+use gateways::{RpcService, TraceContext};
 use host::launch::{self, LaunchSpec};
 use host::{InProcess, in_process};
 use model::JobId;
@@ -258,6 +258,7 @@ async fn child(
         job_id: job,
         session: crate::components::process_session(parts.rpc.platform()),
         parent: parts.rpc.node().clone(),
+        trace: TraceContext::current(),
         work_dir: places.work.clone(),
         tmp_dir: places.tmp.clone(),
         env: environment(&parts.options),

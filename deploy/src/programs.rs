@@ -5,8 +5,8 @@ use crate::launchers;
 use conf::Options;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use gateways::RpcService;
 use gateways::program_host::{DescribeProgram, EndHost, ProgramHostGateway};
+use gateways::{RpcService, TraceContext};
 use host::launch::{self, LaunchSpec};
 use model::{ContentHash, JobId};
 use rest::ProgramChecker;
@@ -76,6 +76,7 @@ async fn describe(
         job_id,
         session: process_session(rpc.platform()),
         parent: rpc.node().clone(),
+        trace: TraceContext::current(),
         work_dir: place.0.clone(),
         tmp_dir: place.0.clone(),
         env,

@@ -47,6 +47,7 @@ pub fn program_main(entry: ProgramEntry) -> ExitCode {
 }
 
 fn run_host(entry: ProgramEntry) -> ExitCode {
+    host::child::enter_trace();
     if let Err(error) = logging::start_host() {
         cli::complain(&error.to_string());
         return Exit::StartUpFailed.into();

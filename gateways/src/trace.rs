@@ -13,7 +13,8 @@ use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::pin,
-    sync::OnceLock,
+    rc::Rc,
+    sync::{PoisonError, RwLock},
 };
 
 /// The user's request on whose behalf a call or a thread works, for the log: a trace and a span in it. Made where a request
@@ -32,8 +33,8 @@ thread_local! {
     static CURRENT: Cell<TraceContext> = const { Cell::new(TraceContext::NONE) };
 }
 
-/// The trace of whatever has none of its own, in a process that works for one job alone.
-static OF_PROCESS: OnceLock<TraceContext> = OnceLock::new();
+/// The trace of whatever has none of its own, in a process that works for one request: a program host, or a process that is told to end.
+static OF_PROCESS: RwLock<TraceContext> = RwLock::new(TraceContext::NONE);
 
 impl TraceContext {
     /// The value for no trace, all zero; also the default.
@@ -79,7 +80,7 @@ impl TraceContext {
 
     /// Returns the trace in which this thread works: the one that was entered last, else that of the process, else none.
     pub fn current() -> Self {
-        CURRENT.get().or_else(|| OF_PROCESS.get().copied().unwrap_or_default())
+        CURRENT.get().or_else(|| *OF_PROCESS.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes this the current trace of this thread until the returned guard is dropped. If this is no trace, the current
@@ -101,13 +102,22 @@ impl TraceContext {
         .await
     }
 
-    /// Makes this the trace of all work of the process that has none of its own, until the process ends. Only the first call with a
-    /// trace counts; no trace changes nothing. For child processes that run one job.
+    /// Makes this the trace of all work of the process that has none of its own, until the next call with a trace; no trace changes
+    /// nothing. For child processes that run one job, and for processes that end on request.
     pub fn enter_process(self) {
         if !self.is_none() {
-            // A later trace is one of another request for the same job.
-            let _ = OF_PROCESS.set(self);
+            *OF_PROCESS.write().unwrap_or_else(PoisonError::into_inner) = self;
         }
+    }
+
+    /// Runs a future as [`TraceContext::carry`] does, in the trace that `trace` holds at each poll.
+    pub async fn carry_latest<F: Future>(trace: Rc<Cell<Self>>, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            let _entered = trace.get().enter();
+            future.as_mut().poll(cx)
+        })
+        .await
     }
 }
 

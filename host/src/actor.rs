@@ -79,8 +79,8 @@ impl Actor for ProgramHost {
 }
 
 impl ProgramHost {
-    /// Enters the trace of a call that starts work for the host's job. A child process, which serves one job alone, stays in the
-    /// first one.
+    /// Enters the trace of a call that starts or ends work for the host's job. A child process, which serves one job alone, stays in
+    /// it until the next such call.
     fn enter(&self, trace: TraceContext) -> Entered {
         if matches!(self.place, Place::Child(_)) {
             trace.enter_process();
@@ -186,6 +186,7 @@ impl Handler<Ask<CancelOnHost>> for ProgramHost {
     type Result = Answer<CancelOnHost>;
 
     fn handle(&mut self, ask: Ask<CancelOnHost>, _: &mut Self::Context) -> Self::Result {
+        let _entered = self.enter(ask.caller.trace);
         if let Some(worker) = self.worker.up() {
             worker.cancel(&ask.body.attempts);
         }
@@ -210,6 +211,7 @@ impl Handler<Ask<TriggerOnHost>> for ProgramHost {
     fn handle(&mut self, ask: Ask<TriggerOnHost>, _: &mut Self::Context) -> Self::Result {
         let TriggerOnHost { attempts, barrier } = ask.body;
         let CheckpointBarrier { checkpoint, triggered_ms, last, drain, savepoint, full } = barrier;
+        let _entered = last.then(|| self.enter(ask.caller.trace));
         if let Some(worker) = self.worker.up() {
             let barrier = Barrier { checkpoint, triggered_ms, last, savepoint, full };
             if drain {

@@ -14,7 +14,7 @@
 mod common;
 
 use common::{programs, *};
-use gateways::{CallError, program_host::*};
+use gateways::{CallError, TraceContext, program_host::*};
 use host::launch::{self, ExitCause, LaunchError, LaunchSpec, LaunchedHost};
 use model::{ExecutionState as S, JobId, ProcessSession};
 use platform::{
@@ -124,6 +124,7 @@ fn spec(cluster: &Cluster, program: PathBuf, n: u64) -> LaunchSpec {
         job_id: JOB,
         session: session(n),
         parent: cluster.rpc.node().clone(),
+        trace: TraceContext::NONE,
         work_dir,
         tmp_dir: dir.clone(),
         env: BTreeMap::from([("DECLARED".to_owned(), "yes".to_owned())]),
@@ -489,6 +490,7 @@ async fn nothing_of_the_parents_environment_reaches_the_host() {
         "FLOTT_HOST_PARENT",
         "FLOTT_HOST_SESSION",
         "FLOTT_HOST_TMP",
+        "FLOTT_HOST_TRACE",
         "FLOTT_ROLE",
     ];
     assert_eq!(names[0], "DECLARED");

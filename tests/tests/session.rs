@@ -12,6 +12,8 @@ use common::{
 };
 use gateways::TraceContext;
 use platform::testing::Authority;
+use rest::client::{ClientError, RestClient};
+use rest::messages::{BlockNodeBody, CheckpointBody, SavepointBody, StopBody};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -510,6 +512,7 @@ fn with_internal_tls_jobs_run_and_data_ports_answer_nothing_but_tls() {
     let mut options = vec![
         ("security.ssl.internal.enabled".to_owned(), "true".to_owned()),
         ("taskmanager.host".to_owned(), "localhost".to_owned()),
+        ("log.dir".to_owned(), folder.path().join("log").display().to_string()),
     ];
     for (name, text) in [("ca", &pem.authority), ("cert", &pem.chain), ("key", &pem.key)] {
         let file = folder.path().join(name);
@@ -540,6 +543,19 @@ fn with_internal_tls_jobs_run_and_data_ports_answer_nothing_but_tls() {
     let mut answer = [0; 3];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer, [0x15, 3, 3], "an alert of TLS");
+    // A flood of strangers costs the job nothing, and its log ten lines at most.
+    let address = stream.peer_addr().unwrap();
+    for _ in 0..50 {
+        let mut stranger = std::net::TcpStream::connect(address).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        // Ends with the connection; the alert may be lost when it is reset.
+        let _ = stranger.read_to_end(&mut Vec::new());
+    }
+    let logs = files(&folder.path().join("log"), "flott-");
+    let logs: String = logs.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let refused = logs.matches("a connection to the data port was refused").count();
+    assert!((1..=10).contains(&refused), "{refused} lines: {logs}");
+    cluster.await_state(&job, "RUNNING", SOON);
     succeeded(cluster.flott(&["cancel"], &[&job]));
 }
 
@@ -597,7 +613,7 @@ fn one_submission_is_one_trace_in_the_logs_of_jobmanager_and_taskmanager() {
     }
     for (log, before) in logs().iter().zip(&before) {
         let lines = log.strip_prefix(before.as_str()).unwrap();
-        assert_eq!(lines_without(lines, named), [""; 0]);
+        assert_eq!(events_without(lines, named), [""; 0]);
         assert!(lines.contains(&job), "{lines}");
     }
     // A request that names none gets one of its own.
@@ -630,17 +646,139 @@ fn a_program_host_logs_in_the_trace_of_its_jobs_submission() {
     let [host] = &host.collect::<Vec<_>>()[..] else { panic!("one host has run") };
     let host = std::fs::read_to_string(host).unwrap();
     assert!(host.contains("task state"), "{host}");
-    // A host writes these two lines before the first call comes, which carries the trace.
-    let [starting, names_job] = lines_without(&host, named)[..] else { panic!("{host}") };
-    assert!(starting.ends_with("deploy::environment: starting"), "{starting}");
-    assert!(names_job.contains(&format!("host::child: program host job={job}")), "{names_job}");
+    assert!(host.contains("deploy::environment: starting"), "{host}");
+    assert_eq!(events_without(&host, named), [""; 0]);
 }
 
-/// Returns the lines of a log that do not end with the trace. What continues a line of the environment log begins with a bar.
-fn lines_without(log: &str, trace: TraceContext) -> Vec<&str> {
+/// Returns the events of a log that do not end with the trace, each as one line.
+fn events_without(log: &str, trace: TraceContext) -> Vec<String> {
     let ends = format!(" trace={:032x}", trace.trace);
-    let lines = log.lines().filter(|line| !line.trim_start().starts_with('|'));
-    lines.filter(|line| !line.ends_with(&ends)).collect()
+    // Each further line of an event begins so.
+    let events = log.replace("\n    | ", " | ");
+    events.lines().filter(|event| !event.ends_with(&ends)).map(str::to_owned).collect()
+}
+
+/// The log files of a cluster's processes, program hosts included, and how far they were read.
+struct Logs<'a> {
+    cluster: &'a Cluster,
+    folder: &'a Path,
+    read: BTreeMap<PathBuf, usize>,
+    requests: u128,
+}
+
+impl Logs<'_> {
+    /// Returns the lines that were added since the last request, by their files.
+    fn added(&self) -> BTreeMap<PathBuf, String> {
+        let logs = self.folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let logs = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
+        logs.map(|path| {
+            let mut log = std::fs::read_to_string(&path).unwrap();
+            log.drain(..self.read.get(&path).copied().unwrap_or(0));
+            (path, log)
+        })
+        .collect()
+    }
+
+    /// Makes a request in a trace of its own. Waits until the logs have got a line with each of these texts, as often as it says, and
+    /// panics unless all lines that they have got are in the trace.
+    fn ask<T>(
+        &mut self,
+        ends: &[(&str, usize)],
+        request: impl AsyncFnOnce(RestClient) -> Result<T, ClientError>,
+    ) -> T {
+        self.requests += 1;
+        let trace = TraceContext { trace: (0x5eed << 112) + self.requests, span: 1 };
+        let client = self.cluster.client().with_trace(trace);
+        let answer = self.cluster.block_on(request(client)).unwrap();
+        eventually(SOON, &format!("the logs say {ends:?}"), || {
+            let added: String = self.added().into_values().collect();
+            let is_there = |(end, times): &(&str, usize)| added.matches(end).count() >= *times;
+            ends.iter().all(is_there).then_some(())
+        });
+        for (path, log) in self.added() {
+            let without = events_without(&log, trace);
+            assert_eq!(without, [""; 0], "of request {} in {}", self.requests, path.display());
+            *self.read.entry(path).or_default() += log.len();
+        }
+        answer
+    }
+}
+
+/// All processes log what a request makes them do in its trace: also what follows after the answer, and what the request makes of a job that
+/// another one has submitted. The job takes no checkpoints by itself meanwhile, whose lines would be no request's.
+#[test]
+fn every_request_is_a_trace_of_its_own_in_the_logs_of_all_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = |name: &str| folder.path().join(name).display().to_string();
+    let (log, checkpoints, savepoints) = (below("log"), below("checkpoints"), below("savepoints"));
+    let options = [
+        ("log.dir", log.as_str()),
+        ("log.level", "info,host=debug"),
+        ("execution.checkpointing.interval", "1h"),
+        ("execution.checkpointing.dir", checkpoints.as_str()),
+        ("execution.checkpointing.savepoint-dir", savepoints.as_str()),
+    ];
+    let mut cluster = Cluster::start(&options, 1);
+    let [mut jobmanager, mut taskmanager] =
+        [cluster.jobmanager.take().unwrap(), cluster.taskmanagers.remove(0)];
+    let (logs, requests) = (Path::new(&log), 0);
+    let mut logs = Logs { cluster: &cluster, folder: logs, read: BTreeMap::new(), requests };
+    eventually(SOON, "the TaskManager has registered", || {
+        let log: String = logs.added().into_values().collect();
+        log.contains("registered at the ResourceManager").then_some(())
+    });
+    logs.read = logs.added().into_iter().map(|(path, log)| (path, log.len())).collect();
+
+    let upload = async |client: RestClient| client.upload(&bin("sequence_sum"), |_| ()).await;
+    let jar = logs.ask(&[], upload);
+    let other = logs.ask(&[], async |client| client.upload(&bin("word_count"), |_| ()).await);
+    logs.ask(&[], async |client| client.delete_jar(other.jar_id()).await);
+    let numbers = request(&ENDLESS.args(&folder.path().join("sums")), 1);
+    // The host that built the graph ends at once, because the job has no coordinators.
+    let runs = [("state=RUNNING", 3), ("program host has ended", 1)];
+    let run = async |client: RestClient| client.run(jar.jar_id(), &numbers).await;
+    let job = logs.ask(&runs, run).jobid;
+    logs.ask(&[], async |client| {
+        let _ = (client.overview().await?, client.jobs_overview().await?, client.job(&job).await?);
+        let _ = (client.job_exceptions(&job).await?, client.checkpoints(&job).await?);
+        let _ = (client.task_managers().await?, client.logs().await?);
+        client.jars().await
+    });
+    let now = CheckpointBody::default();
+    let complete = [("checkpoint complete", 1)];
+    logs.ask(&complete, async |client| client.trigger_checkpoint(&job, &now).await);
+    let (now, complete) = (SavepointBody::default(), [("savepoint complete", 1)]);
+    logs.ask(&complete, async |client| client.savepoint(&job, &now).await);
+    let (nothing, failed) = (below("nothing"), [("the disposal of one, has failed", 1)]);
+    logs.ask(&failed, async |client| client.dispose_savepoint(&nothing).await);
+    let block = BlockNodeBody::default();
+    logs.ask(&[("node blocked", 1)], async |client| client.block_node("other", &block).await);
+    logs.ask(&[("node unblocked", 1)], async |client| client.unblock_node("other").await);
+    let ended = [("job removed", 1), ("program host has ended", 1), ("state=CANCELED", 3)];
+    logs.ask(&ended, async |client| client.cancel(&job).await);
+
+    // A job with a coordinator has a host beside the JobManager too.
+    let (input, counts) = (below("in"), below("counts"));
+    std::fs::create_dir(&input).unwrap();
+    let visits = request(&["--input", &input, "--output", &counts], 1);
+    let runs = [("state=RUNNING", 3)];
+    let job = logs.ask(&runs, async |client| {
+        let jar = client.upload(&bin("visits"), |_| ()).await?;
+        client.run(jar.jar_id(), &visits).await
+    });
+    let job = job.jobid;
+    let ended = [("job removed", 1), ("program host has ended", 2), ("savepoint complete", 1)];
+    let stop = StopBody::default();
+    logs.ask(&ended, async |client| client.stop(&job, &stop).await);
+
+    logs.ask(&[("state=RUNNING", 3), ("program host has ended", 1)], run);
+    let ended = [("Dispatcher stopped", 1), ("TaskManager is shutting down", 1)];
+    logs.ask(&ended, async |client| client.shut_down_cluster().await);
+    assert_eq!([jobmanager.wait(SOON), taskmanager.wait(SOON)], [0, 0]);
+    let shutdown = TraceContext { trace: (0x5eed << 112) + logs.requests, span: 1 };
+    for (path, log) in logs.added() {
+        assert_eq!(events_without(&log, shutdown), [""; 0], "{}", path.display());
+    }
 }
 
 #[test]

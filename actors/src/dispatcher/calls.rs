@@ -205,6 +205,8 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
     type Result = Answer<ShutDownCluster>;
 
     fn handle(&mut self, ask: Ask<ShutDownCluster>, ctx: &mut Context<Self>) -> Self::Result {
+        // Whatever this process does from here on, it does for this request.
+        ask.caller.trace.enter_process();
         let _entered = ask.caller.trace.enter();
         tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
         self.table.close();

@@ -6,6 +6,7 @@ use super::leader::{DETAILS_BYTES_MAX, Dispatcher};
 use crate::turns::spawn_then;
 use actix::{AsyncContext as _, Context};
 use control::dispatcher::EndStep;
+use gateways::TraceContext;
 use gateways::blob_server::DeleteJobBlobs;
 use gateways::job_master::JobDetails;
 use gateways::job_services::ServeCollected;
@@ -26,6 +27,8 @@ pub(super) struct Ending {
     details: Box<JobDetails>,
     entry: JobResultEntry,
     log: OpenJobLog,
+    /// The trace in which the job has ended.
+    trace: TraceContext,
 }
 
 impl Dispatcher {
@@ -51,13 +54,14 @@ impl Dispatcher {
     ) {
         let job = details.graph.job_id;
         let Some(first) = self.table.ended(job, details.status) else { return };
-        let entry = entry_of(&details);
-        self.endings.insert(job, Ending { details, entry, log });
+        let (entry, trace) = (entry_of(&details), TraceContext::current());
+        self.endings.insert(job, Ending { details, entry, log, trace });
         self.do_steps(job, Some(first), ctx);
     }
 
     /// Does the end steps until one has to wait for the store, or none is left.
     fn do_steps(&mut self, job: JobId, first: Option<EndStep>, ctx: &mut Context<Self>) {
+        let _entered = self.endings.get(&job).map(|ending| ending.trace.enter());
         let mut next = first;
         while let Some(step) = next {
             match step {
@@ -190,6 +194,7 @@ impl Dispatcher {
         ctx: &mut Context<Self>,
     ) {
         let Some(ending) = self.endings.get_mut(&job) else { return };
+        let _entered = ending.trace.enter();
         match outcome {
             Ok(object) => ending.entry.details = Some(object),
             Err(error) => tracing::warn!(%job, %error, "cannot store the details of the ended job"),
@@ -206,6 +211,7 @@ impl Dispatcher {
         ctx: &mut Context<Self>,
     ) {
         let Some(ending) = self.endings.get(&job) else { return };
+        let _entered = ending.trace.enter();
         match outcome {
             Ok(log_end) => {
                 let entry = ending.entry.clone();

@@ -262,9 +262,11 @@ impl Dispatcher {
         let addr = ctx.address();
         actix::spawn(async move {
             // No end comes if the runner is stopped before.
-            if let Ok(details) = ended.await {
-                let ended =
-                    take_step(&addr, move |actor, ctx| actor.runner_ended(job, details, ctx));
+            if let Ok((details, trace)) = ended.await {
+                let ended = take_step(&addr, move |actor, ctx| {
+                    let _entered = trace.enter();
+                    actor.runner_ended(job, details, ctx);
+                });
                 let _ = ended.await;
             }
         });

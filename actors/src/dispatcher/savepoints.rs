@@ -14,7 +14,7 @@ use gateways::dispatcher::{
     TriggerSavepoint,
 };
 use gateways::job_master::{Cancel, SavepointError, TakeSavepoint};
-use gateways::{Answer, Ask, Deadline};
+use gateways::{Answer, Ask, Deadline, TraceContext};
 use model::{FailureCause, JobId};
 use std::time::Duration;
 use storage::state_reader::StateReader;
@@ -148,7 +148,9 @@ impl Dispatcher {
         ctx: &mut Context<Self>,
     ) {
         if self.operations.begin(key) {
+            let trace = TraceContext::current();
             spawn_then(ctx, operation, move |actor, outcome, _| {
+                let _entered = trace.enter();
                 actor.operation_ended(key, outcome);
             });
         }

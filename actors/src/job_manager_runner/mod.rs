@@ -78,9 +78,9 @@ pub type JobManagerRunner = LeaderShell<JobLeader>;
 pub struct StartedRunner {
     /// Handle of the runner: stopping or dropping it stops the runner.
     pub running: Running<JobManagerRunner>,
-    /// Receiver of all details of the job, sent once when the job has ended (finished, failed or cancelled); an error
-    /// if the runner was stopped or dropped before.
-    pub end: oneshot::Receiver<Box<JobDetails>>,
+    /// Receiver of all details of the job, and of the trace in which the job has ended; sent once when the job has ended (finished,
+    /// failed or cancelled); an error if the runner was stopped or dropped before.
+    pub end: oneshot::Receiver<(Box<JobDetails>, TraceContext)>,
 }
 
 /// Starts the runner of a job on the calling lane and serves it as the job's [`endpoint_name`]. The runner starts a
@@ -109,7 +109,7 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
 pub struct JobLeader {
     deps: RunnerDeps,
     /// The channel for the job's end; `None` once the end was sent.
-    end: Option<oneshot::Sender<Box<JobDetails>>>,
+    end: Option<oneshot::Sender<(Box<JobDetails>, TraceContext)>>,
     /// Number of JobMasters that died of a panic.
     deaths: u8,
 }
@@ -235,7 +235,7 @@ impl Handler<Ask<JobReachedTerminalState>> for JobManagerRunner {
         }
         tracing::info!(%job, %status, "the job has ended");
         if let Some(end) = self.led().end.take() {
-            let _ = end.send(details);
+            let _ = end.send((details, ask.caller.trace));
         }
         Ok(())
     }

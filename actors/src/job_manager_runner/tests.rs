@@ -183,7 +183,7 @@ async fn a_job_that_has_ended_is_not_run_again_when_its_job_master_dies() {
     let mut f = Fixture::start().await;
     let found = f.job_master().await.unwrap();
     f.gateway(&found).ask(gateways::job_master::Cancel {}).await.unwrap();
-    let details = (&mut f.started.end).await.unwrap();
+    let (details, _) = (&mut f.started.end).await.unwrap();
     assert_eq!(details.status, JobStatus::Canceled);
     f.started.running.addr().send(KillLeader).await.unwrap();
     seconds(10).await;
@@ -209,7 +209,7 @@ async fn the_end_of_the_job_is_handed_over_once_and_only_by_who_leads() {
     task_manager.offer(&[1]).await;
     until("deployed", || task_manager.attempts().len() == 2).await;
     task_manager.finish_all().await;
-    let details = (&mut f.started.end).await.unwrap();
+    let (details, _) = (&mut f.started.end).await.unwrap();
     assert_eq!(details.status, JobStatus::Finished);
     assert_eq!(details.graph.job_id, job(1));
 }

@@ -12,7 +12,7 @@ use gateways::job_master::{
 };
 use gateways::leader_election::Component;
 use gateways::program_host::{HandleCoordinationRequest, HandleOperatorEvent};
-use gateways::{Answer, Ask, Call};
+use gateways::{Answer, Ask, Call, TraceContext};
 use model::{Fence, ResourceId};
 
 fn not_registered(resource_id: &ResourceId) -> JobMasterError {
@@ -178,7 +178,11 @@ impl Handler<Ask<Cancel>> for JobMaster {
 
     fn handle(&mut self, ask: Ask<Cancel>, ctx: &mut Context<Self>) -> Answer<Cancel> {
         let _entered = ask.caller.trace.enter();
+        let before = self.core.status();
         self.core.cancel(self.now());
+        if self.core.status() != before {
+            self.trace.set(TraceContext::current());
+        }
         self.turn(ctx);
         Ok(())
     }

@@ -472,6 +472,7 @@ impl Handler<CheckpointPersisted> for JobMaster {
             let took_ms = metadata.completed_ms.saturating_sub(metadata.triggered_ms);
             let (job, bytes) = (self.job_id(), metadata.state_bytes());
             let pause_us = self.core.checkpoint_pause_us(checkpoint);
+            let _entered = self.trace_of(checkpoint).enter();
             tracing::info!(%job, checkpoint, took_ms, bytes, pause_us, "checkpoint complete");
         }
         let now = self.now();

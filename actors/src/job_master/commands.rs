@@ -86,6 +86,7 @@ impl JobMaster {
                 self.tell_coordinators(checkpoint, complete);
             }
             Command::CheckpointAborted { checkpoint, why } => {
+                let _entered = self.trace_of(checkpoint).enter();
                 tracing::warn!(job = %self.job_id(), checkpoint, why, "checkpoint aborted");
             }
             Command::DiscardObjects(objects) => self.discard_objects(objects),

@@ -38,7 +38,9 @@ use model::{
     ResourceId,
 };
 use resource_manager::ResourceManagerLink;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::checkpoints::CheckpointDirectory;
@@ -71,8 +73,8 @@ pub struct JobMasterDeps {
     /// Time in Unix milliseconds at which the Dispatcher began to run the job, after its submission or recovery; users are
     /// shown it as the job's start.
     pub submitted_ms: u64,
-    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something; none for
-    /// a recovered job.
+    /// The trace of the request that submitted the job, in which the JobMaster works unless another request asks for something or ends
+    /// the job; none for a recovered job.
     pub trace: TraceContext,
     /// Gateway of this process's keeper of program hosts (child processes that run the program), which starts the host
     /// of the job's coordinators.
@@ -98,10 +100,11 @@ pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
     let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
     let name = endpoint_name(job);
-    let trace = deps.trace;
-    let actor = Context::new().into_future(JobMaster::new(deps));
+    let job_master = JobMaster::new(deps);
+    let trace = job_master.trace.clone();
+    let actor = Context::new().into_future(job_master);
     let addr = actor.address();
-    actix::spawn(trace.carry(actor));
+    actix::spawn(TraceContext::carry_latest(trace, actor));
     let endpoint = JobMasterGateway::endpoint(addr.clone());
     let from_hosts = [gateways::job_master::CoordinatorFailed::NAME];
     let registration = rpc.serve_for_job(name.clone(), session, endpoint, job, &from_hosts);
@@ -124,6 +127,8 @@ pub struct JobMaster {
     task_managers: BTreeMap<ResourceId, TaskManagerLink>,
     resource_manager: ResourceManagerLink,
     host: Option<HostLink>,
+    /// The trace in which the JobMaster works: that of the submission, from a request on that ends the job that of this request.
+    trace: Rc<Cell<TraceContext>>,
     /// Number of the last request, so that a late answer can be recognised.
     asked: u64,
     timer: Alarm,
@@ -159,6 +164,7 @@ impl JobMaster {
             task_managers: BTreeMap::new(),
             resource_manager: ResourceManagerLink::default(),
             host: None,
+            trace: Rc::new(Cell::new(deps.trace)),
             asked: 0,
             timer: Alarm::default(),
             ended: false,

@@ -86,7 +86,7 @@ impl JobMaster {
         let addr = ctx.address();
         let me = services.retrieval.watch(Component::JobMaster(self.job_id()));
         let session = self.session();
-        actix::spawn(self.deps.trace.carry(async move {
+        actix::spawn(self.trace.get().carry(async move {
             // The ResourceManager takes JobMasters only that it knows to lead: before, asking is in vain.
             let _ = tokio::time::timeout(KNOWN_WITHIN, leads(me, session)).await;
             let mut pause = RETRY.0;

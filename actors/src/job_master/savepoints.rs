@@ -13,7 +13,7 @@ use control::job_master::SavepointRequest;
 use futures::FutureExt;
 use futures::channel::oneshot;
 use gateways::job_master::{SavepointError, TakeSavepoint};
-use gateways::{Answer, Ask};
+use gateways::{Answer, Ask, TraceContext};
 use model::{CheckpointKind, CheckpointMetadata, JobId};
 use platform::Platform;
 use std::{sync::Arc, time::Duration};
@@ -29,6 +29,10 @@ pub(super) struct Asked {
     /// The savepoint's folder and its URI; `None` for a checkpoint.
     folder: Option<(SavepointFolder, String)>,
     answer: oneshot::Sender<Answer<TakeSavepoint>>,
+    /// The trace of the request.
+    trace: TraceContext,
+    /// True if the job stops with the savepoint.
+    stops: bool,
 }
 
 impl JobMaster {
@@ -55,9 +59,13 @@ impl JobMaster {
         let (number, now) = (self.next_number(), self.now());
         let (answer, answered) = oneshot::channel();
         let uri = folder.as_ref().map(|(_, uri)| uri.clone()).unwrap_or_default();
-        self.savepoints.insert(number, Asked { folder, answer });
+        let (trace, stops) = (TraceContext::current(), kind.stops());
+        self.savepoints.insert(number, Asked { folder, answer, trace, stops });
         let request = SavepointRequest { number, kind, folder: uri };
         let taken = self.core.take_savepoint(now, request);
+        if stops && taken.is_ok() {
+            self.trace.set(trace);
+        }
         self.turn(ctx);
         match taken {
             Ok(()) => Ok(answered),
@@ -66,6 +74,13 @@ impl JobMaster {
                 Err(SavepointError::Refused(refused.to_string()))
             }
         }
+    }
+
+    /// Returns the trace of the request that asked for a checkpoint; none for one that the job takes by itself.
+    pub(super) fn trace_of(&self, checkpoint: u64) -> TraceContext {
+        let asked =
+            self.core.request_of(checkpoint).and_then(|number| self.savepoints.get(&number));
+        asked.map(|asked| asked.trace).unwrap_or_default()
     }
 
     /// Copies the parts of a savepoint into its folder.
@@ -92,6 +107,11 @@ impl JobMaster {
     pub(super) fn answer_savepoint(&mut self, number: u64, outcome: Result<String, String>) {
         let job = self.job_id();
         if let Some(asked) = self.savepoints.remove(&number) {
+            let _entered = asked.trace.enter();
+            if asked.stops && outcome.is_err() && self.trace.get() == asked.trace {
+                // The job goes on.
+                self.trace.set(self.deps.trace);
+            }
             if let (Some(_), Ok(folder)) = (&asked.folder, &outcome) {
                 tracing::info!(%job, folder, "savepoint complete");
             }
@@ -130,7 +150,9 @@ impl Handler<Ask<TakeSavepoint>> for JobMaster {
             let opened = open_writable(target.clone(), probe, platform, s3).await;
             opened.map_err(|error| unusable(&target, &error))
         };
+        let trace = ask.caller.trace;
         Box::pin(opened.into_actor(self).then(move |opened, actor, ctx| {
+            let _entered = trace.enter();
             let asked = actor.ask_savepoint(kind, (&directory, name), opened, ctx);
             answered(asked).boxed_local().into_actor(actor)
         }))

@@ -155,7 +155,11 @@ impl Handler<Ask<ReleaseHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<ReleaseHost>>;
 
     fn handle(&mut self, ask: Ask<ReleaseHost>, ctx: &mut Context<Self>) -> Self::Result {
-        let _entered = ask.caller.trace.enter();
+        let trace = ask.caller.trace;
+        let _entered = trace.enter();
+        if let Some(entry) = self.hosts.get_mut(&ask.body.job_id) {
+            entry.trace = trace.or_else(|| entry.trace);
+        }
         let ending = self.release(ask.body.job_id, ask.body.at_once, ctx);
         Box::pin(async move {
             ending.await;

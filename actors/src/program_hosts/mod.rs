@@ -95,7 +95,7 @@ struct Request {
 struct Entry {
     /// Number of this launch; outcomes of earlier launches are ignored.
     number: u64,
-    /// The trace of the call that caused the launch.
+    /// The trace of the call that caused the launch, later of that which has released the host.
     trace: TraceContext,
     state: State,
     /// Set once the host has ended.
@@ -293,7 +293,7 @@ async fn start_host(
         Some(key) => {
             let fetched = deps.programs.fetch(key).await;
             Some(fetched.map_err(|error| {
-                let why = format!("the program {} can't be fetched: {error}", key.hash);
+                let why = format!("the program can't be fetched: {error}");
                 match error {
                     // The job can't run again before somebody submits it with its program.
                     ProgramError::Gone(_) => BuildError::Invalid(why),

@@ -35,6 +35,7 @@ impl Handler<Ask<TriggerCheckpoint>> for TaskExecutor {
     type Result = Answer<TriggerCheckpoint>;
 
     fn handle(&mut self, ask: Ask<TriggerCheckpoint>, _: &mut Self::Context) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let TriggerCheckpoint { job_id, attempts, barrier } = ask.body;
         let call = HostCall::Trigger(TriggerOnHost { attempts, barrier });
         self.pass_on::<TriggerCheckpoint>(&ask.caller, job_id, call);
@@ -46,6 +47,7 @@ impl Handler<Ask<NotifyCheckpoint>> for TaskExecutor {
     type Result = Answer<NotifyCheckpoint>;
 
     fn handle(&mut self, ask: Ask<NotifyCheckpoint>, _: &mut Self::Context) -> Self::Result {
+        let _entered = ask.caller.trace.enter();
         let NotifyCheckpoint { job_id, attempts, checkpoint, complete } = ask.body;
         let call = HostCall::Notify(NotifyOnHost { attempts, checkpoint, complete });
         self.pass_on::<NotifyCheckpoint>(&ask.caller, job_id, call);

@@ -20,7 +20,7 @@ use gateways::task_executor::{
     ForwardOperatorEvent, FreeSlot, LogError, ReadLog, ReportTaskStates, RequestLogs, RequestSlot,
     SlotRequestError,
 };
-use gateways::{Answer, Ask, Call, Caller, Principal};
+use gateways::{Answer, Ask, Call, Caller, Principal, TraceContext};
 use model::{
     ExecutionAttemptId, FailureCause, Fence as _, JobId, JobMasterId, LeaderSession,
     ResourceManagerId, SlotId,
@@ -78,6 +78,13 @@ impl Handler<Leave> for TaskExecutor {
 }
 
 impl TaskExecutor {
+    /// Makes the trace of a request that starts or ends work of a job the one in which this process works for the job.
+    fn follow(&mut self, job: JobId, trace: TraceContext) {
+        if let Some(shell) = self.jobs.get_mut(&job) {
+            shell.trace = trace.or_else(|| shell.trace);
+        }
+    }
+
     /// Notes that a call of a session that is not the connected one changed nothing.
     pub(super) fn note_stale<C: Call>(&self, caller: LeaderSession) {
         self.services.probe.note(Fact::StaleCallerRefused { call: C::NAME, caller });
@@ -131,7 +138,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
                 if shell.hint.as_ref().is_none_or(|known| known.session <= session) {
                     shell.hint = Some(hint);
                 }
-                shell.trace = caller.trace.or_else(|| shell.trace);
+                self.follow(body.job_id, caller.trace);
                 self.note_obeyed::<RequestSlot>(Component::ResourceManager, by.session());
                 self.apply(commands, ctx);
                 Ok(())
@@ -181,6 +188,7 @@ impl Handler<Ask<FreeSlot>> for TaskExecutor {
                 tracing::debug!(allocation = %allocation_id, cause, "the JobMaster gave a slot back");
                 let held = self.noted.iter().flatten().find(|a| a.allocation_id == allocation_id);
                 if let Some(job) = held.map(|a| a.job_id) {
+                    self.follow(job, ask.caller.trace);
                     self.note_obeyed::<FreeSlot>(Component::JobMaster(job), by);
                 }
                 self.apply(commands, ctx);
@@ -230,9 +238,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
             }
         };
         self.note_obeyed::<DeployTasks>(Component::JobMaster(job), by.session());
-        if let Some(shell) = self.jobs.get_mut(&job) {
-            shell.trace = caller.trace.or_else(|| shell.trace);
-        }
+        self.follow(job, caller.trace);
         self.apply(decided.commands, ctx);
         let refused = decided.refused.into_iter();
         let refused: Vec<_> = refused.map(|(a, refusal)| (a, deploy_error(job, refusal))).collect();
@@ -269,6 +275,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
         let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else { return Ok(()) };
         match self.core.cancel(job_id, JobMasterId::from_session(by), &attempts) {
             Ok(commands) => {
+                self.follow(job_id, ask.caller.trace);
                 self.note_obeyed::<CancelTasks>(Component::JobMaster(job_id), by);
                 self.apply(commands, ctx);
             }
@@ -288,6 +295,8 @@ impl Handler<Ask<DisconnectJobMaster>> for TaskExecutor {
         let DisconnectJobMaster { job_id, job_master_id, cause } = ask.body;
         let named = Some(job_master_id.session());
         if self.of::<DisconnectJobMaster>(&ask.caller, named).is_some() {
+            let _entered = ask.caller.trace.enter();
+            self.follow(job_id, ask.caller.trace);
             let reason = format!("the JobMaster ended the connection: {cause}");
             let lost =
                 Event::JobMasterLost { job: job_id, id: job_master_id, reason, reconnect: true };
@@ -307,7 +316,11 @@ impl Handler<Ask<DisconnectResourceManager>> for TaskExecutor {
     ) -> Answer<DisconnectResourceManager> {
         let DisconnectResourceManager { resource_manager_id: id, cause: reason, terminate } =
             ask.body;
+        let _entered = ask.caller.trace.enter();
         if self.of::<DisconnectResourceManager>(&ask.caller, Some(id.session())).is_some() {
+            if terminate {
+                ask.caller.trace.enter_process();
+            }
             self.step(
                 match terminate {
                     true => Event::ResourceManagerReleases { id, reason },

@@ -9,7 +9,7 @@ use gateways::program_host::{
     TriggerOnHost,
 };
 use gateways::task_executor::DeployError;
-use gateways::{CallError, Remote};
+use gateways::{CallError, Remote, TraceContext};
 use model::{AllocationId, ExecutionAttemptId};
 use platform::watch;
 use tokio::sync::{mpsc, oneshot};
@@ -27,13 +27,14 @@ pub(super) enum HostCall {
 /// Tasks that can't be run, and why.
 pub(super) type Refusals = Vec<(ExecutionAttemptId, DeployError)>;
 
-/// Makes the calls to a host in order, until the queue is dropped. `exit` says how the host has ended.
+/// Makes the calls to a host in order, each in the trace that it is queued with, until the queue is dropped. `exit` says how the host has ended.
 pub(super) async fn make_calls(
     host: Remote<ProgramHostGateway>,
-    mut queue: mpsc::Receiver<HostCall>,
+    mut queue: mpsc::Receiver<(TraceContext, HostCall)>,
     exit: watch::Receiver<Option<String>>,
 ) {
-    while let Some(call) = queue.recv().await {
+    while let Some((trace, call)) = queue.recv().await {
+        let host = host.with_trace(trace);
         let done = match call {
             HostCall::Deploy(deployment, reply) => {
                 // The caller may have gone; the states of its tasks tell their fate.

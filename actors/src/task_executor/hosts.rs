@@ -19,7 +19,9 @@ use gateways::task_executor::{
     DeployError, DeployTasks, ForwardCheckpointAnswer, ForwardOperatorEvent, ReportTaskStates,
     TaskDeployment, TaskExecutorGateway,
 };
-use gateways::{Call as _, CallError, Entered, FabricError, NodeAddress, Registration, Remote};
+use gateways::{
+    Call as _, CallError, Entered, FabricError, NodeAddress, Registration, Remote, TraceContext,
+};
 use model::{
     AllocationId, BlobKey, ClusterId, ExecutionAttemptId, FailureCause, JobId, MemorySize,
     ProcessSession,
@@ -106,7 +108,7 @@ pub(super) struct RunningHost {
 /// A host that takes tasks.
 struct Up {
     data_address: NodeAddress,
-    calls: mpsc::Sender<HostCall>,
+    calls: mpsc::Sender<(TraceContext, HostCall)>,
     /// Number of slots whose memory the host has.
     slots: usize,
     /// True if it is a process of its own.
@@ -118,10 +120,12 @@ impl RunningHost {
         self.up.as_ref().map(|up| up.data_address.clone())
     }
 
-    /// Queues a call, unless the host is not up or has too many waiting.
+    /// Queues a call in the current trace, unless the host is not up or has too many waiting.
     fn call(&self, call: HostCall) -> Result<(), &'static str> {
         let up = self.up.as_ref().ok_or("the host is not up")?;
-        up.calls.try_send(call).map_err(|_| "too many calls wait for the host")
+        up.calls
+            .try_send((TraceContext::current(), call))
+            .map_err(|_| "too many calls wait for the host")
     }
 }
 
@@ -229,7 +233,7 @@ impl TaskExecutor {
         launch: u64,
         up: Up,
         remote: Remote<ProgramHostGateway>,
-        queue: mpsc::Receiver<HostCall>,
+        queue: mpsc::Receiver<(TraceContext, HostCall)>,
         ctx: &mut Context<Self>,
     ) {
         let Some(host) = self.hosts.get_mut(&job).filter(|h| h.launch == launch) else { return };

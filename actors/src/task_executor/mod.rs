@@ -176,7 +176,7 @@ struct JobShell {
     /// A registered JobMaster that the core is about to connect, or has.
     leader: Option<job_masters::JobMaster>,
     connection: Option<MasterConnection>,
-    /// The trace of the last request of a slot or deployment that had one.
+    /// The trace of the last request that had one and started or ended work of the job here.
     trace: TraceContext,
 }
 

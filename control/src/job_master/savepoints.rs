@@ -120,6 +120,13 @@ impl JobCore {
         Ok(())
     }
 
+    /// Returns the number of the request ([`SavepointRequest::number`]) for which this checkpoint is being taken; `None` if nobody asked for
+    /// it, or it has ended.
+    pub fn request_of(&self, checkpoint: u64) -> Option<u64> {
+        let running = self.savepoints.running.as_ref();
+        running.filter(|(number, _)| *number == checkpoint).map(|(_, request)| request.number)
+    }
+
     /// Begins the savepoint that has waited longest, if no checkpoint runs. Returns true if it did.
     pub(super) fn begin_savepoint(&mut self, now: Now) -> bool {
         if !self.checkpoints.is_idle() || self.savepoints.running.is_some() {

@@ -13,7 +13,7 @@ use conf::execution::Target;
 use conf::yarn_client::{SHIP_ARCHIVES, SHIP_FILES};
 use conf::{execution, taskmanager};
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
-use gateways::{CallError, ListenOptions, RpcOptions, RpcService};
+use gateways::{CallError, ListenOptions, RpcOptions, RpcService, TraceContext};
 use host::launch::{self, LaunchSpec};
 use model::{ClusterId, ContentHash, JobGraph, JobId, ProgramRef};
 use platform::handshake::{Credentials, Identity, Secret};
@@ -96,6 +96,7 @@ async fn build(
         job_id,
         session: process_session(platform),
         parent: rpc.node().clone(),
+        trace: TraceContext::current(),
         work_dir,
         tmp_dir: folder.to_owned(),
         env: program_environment(&context.options, folder)?,

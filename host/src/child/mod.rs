@@ -11,7 +11,7 @@ use crate::{
     program::Place,
 };
 use futures::channel::oneshot;
-use gateways::{NodeAddress, Principal, RpcOptions, RpcService};
+use gateways::{NodeAddress, Principal, RpcOptions, RpcService, TraceContext};
 use model::{Epoch, LeaderSession, ProcessSession};
 use nix::{
     sys::resource::{Resource, setrlimit},
@@ -42,6 +42,8 @@ pub(crate) const SESSION_VARIABLE: &str = "FLOTT_HOST_SESSION";
 pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
 pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
 pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
+/// Names the trace in which the host was launched, as an HTTP header `traceparent` does; all zeros if in none.
+pub(crate) const TRACE_VARIABLE: &str = "FLOTT_HOST_TRACE";
 
 /// The exit code of a host that could not start, or whose actor panicked, as [`run`] returns it. A panic in user code is a failure of its
 /// task, and not an end of the host.
@@ -66,6 +68,14 @@ enum ChildError {
 
 /// The time that calls under way have to complete after the host's actor has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Enters the trace of the request for which this process was launched, so that the log's first line is in it; does nothing if the
+/// launcher has named none.
+pub fn enter_trace() {
+    let named = std::env::var(TRACE_VARIABLE).ok();
+    let named = named.as_deref().and_then(TraceContext::from_traceparent);
+    named.unwrap_or_default().enter_process();
+}
 
 /// Runs a program as a host until its parent ends it, and returns the exit code for `main`. Blocks the calling thread. The launcher's
 /// `FLOTT_HOST_…` variables and a socket as standard input must be there; standard input becomes `/dev/null`, and core files and `ptrace`

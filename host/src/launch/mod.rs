@@ -14,10 +14,11 @@ pub use spawn::{Launched, start};
 
 use crate::child::{
     JOB_VARIABLE, PARENT_VARIABLE, ROLE, ROLE_VARIABLE, SESSION_VARIABLE, TMP_VARIABLE,
+    TRACE_VARIABLE,
 };
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
-    CallError, EndpointAddress, FabricError, NodeAddress, Principal, RpcService,
+    CallError, EndpointAddress, FabricError, NodeAddress, Principal, RpcService, TraceContext,
     job_services::HostAddress,
     program_host::{ParentAlive, ProgramHostGateway},
 };
@@ -50,11 +51,13 @@ pub struct LaunchSpec {
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
+    /// The trace of the request for which the child is started, in which the child logs from its first line on; none if there is no request.
+    pub trace: TraceContext,
     /// The child's working directory, which must exist (else the start fails) and should be empty. Nobody here deletes it.
     pub work_dir: PathBuf,
     /// An existing directory for temporary files. A child that kills itself leaves the reason beside it ([`last_words`]).
     pub tmp_dir: PathBuf,
-    /// The child's whole environment, except for the five variables of the host itself (`FLOTT_ROLE`, `FLOTT_HOST_…`), which are added.
+    /// The child's whole environment, except for the six variables of the host itself (`FLOTT_ROLE`, `FLOTT_HOST_…`), which are added.
     pub env: BTreeMap<String, String>,
     /// The file to which the child's standard output is appended; created if it does not exist.
     pub stdout: PathBuf,
@@ -153,6 +156,7 @@ impl LaunchSpec {
             (PARENT_VARIABLE.to_owned(), self.parent.as_str().to_owned()),
             (JOB_VARIABLE.to_owned(), self.job_id.to_string()),
             (TMP_VARIABLE.to_owned(), self.tmp_dir.display().to_string()),
+            (TRACE_VARIABLE.to_owned(), self.trace.traceparent()),
         ]);
         env
     }

@@ -216,6 +216,10 @@ impl TaskObserver for Tasks {
         }
     }
 
+    fn counted(&self, task: &TaskControl) {
+        self.reports.push(task, ExecutionState::Running, None);
+    }
+
     fn stopping(&self, task: &Arc<TaskControl>) {
         let (task, place) = (Arc::clone(task), self.place.clone());
         let limit = self.cancellation_timeout;

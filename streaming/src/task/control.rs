@@ -26,10 +26,14 @@ const TIMERS_APART: Duration = Duration::from_millis(5);
 /// reported as DEPLOYING when its handle is made, as INITIALIZING and RUNNING as far as it gets, as CANCELING if it is cancelled, and once,
 /// as the last state, as FINISHED, FAILED or CANCELED. A task that is failed from outside is announced by `stopping` only until then.
 pub trait TaskObserver: Send + Sync {
-    /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. RUNNING may be reported
-    /// again, so that the receiver reads newer counters. `cause` is set for FAILED only. Called with the task's state locked, except for
-    /// DEPLOYING: the method may only queue the report, and would deadlock if it called a method of `task` that reads or changes the state.
+    /// Takes the report that the attempt of `task` has entered `state`; the reports of one task come in order. `cause` is set for FAILED
+    /// only. Called with the task's state locked, except for DEPLOYING: the method may only queue the report, and would deadlock if it
+    /// called a method of `task` that reads or changes the state.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
+    /// Takes the report that a task that is RUNNING has newer counters. Called like `changed`, which the default calls with RUNNING.
+    fn counted(&self, task: &TaskControl) {
+        self.changed(task, ExecutionState::Running, None);
+    }
     /// Takes the report that a task was cancelled or failed from outside, once per task; not called if the task ends by itself. Called on
     /// the thread that stops the task, without the lock on its state, and must not block. If the task has not ended within
     /// `task.cancellation.timeout`, the observer must end the program host.
@@ -228,12 +232,12 @@ impl TaskControl {
         self.owed.give();
     }
 
-    /// Reports the state RUNNING to the observer again, so that it reads newer counters. Does nothing in other states. Called by the host
-    /// once a second if counters have changed, and by the task when all of its data was read and has left it.
+    /// Tells the observer that the task, if it is RUNNING, has newer counters ([`TaskObserver::counted`]). Does nothing in other states.
+    /// Called by the host once a second if counters have changed, and by the task when all of its data was read and has left it.
     pub fn tell_again(&self) {
         let state = lock(&self.state);
         if state.state == ExecutionState::Running {
-            self.observer.changed(self, ExecutionState::Running, None);
+            self.observer.counted(self);
         }
     }
 

@@ -2,13 +2,13 @@
 
 use super::super::host_calls::{HostCall, make_calls};
 use super::*;
-use gateways::Principal;
 use gateways::job_master::CoordinationError;
 use gateways::program_host::NotifyOnHost;
 use gateways::task_executor::{
     CancelTasks, DeployError, DisconnectJobMaster, ForwardOperatorEvent, LogError,
     NotifyCheckpoint, ReadLog, RequestLogs,
 };
+use gateways::{Principal, TraceContext};
 use model::{FailureCause, OperatorId};
 use tokio::sync::{mpsc, oneshot};
 
@@ -78,7 +78,7 @@ async fn a_stack_overflow_during_a_deployment_is_told_by_its_signal() {
     let made = make_calls(gone, queue, exit.subscribe());
     let (reply, answer) = oneshot::channel();
     let deployment = DeployToHost { deployment: s.deploy(&[0], A), devices: BTreeMap::new() };
-    assert!(calls.send(HostCall::Deploy(deployment, reply)).await.is_ok());
+    assert!(calls.send((TraceContext::NONE, HostCall::Deploy(deployment, reply))).await.is_ok());
     drop(calls);
     let ends = async {
         ms(100).await;
