@@ -52,7 +52,8 @@ pub(crate) fn metadata_not_stored(uri: Option<&str>, why: &impl fmt::Display) ->
         ),
         None => format!(
             "the checkpoint's metadata is not stored beside the job's log: {why}; see that the JobManager can write there and has room \
-             (high-availability.storageDir), or set execution.checkpointing.dir"
+             (high-availability.storageDir), or give the job a checkpoint directory: set execution.checkpointing.dir, and \
+             execution.checkpointing.storage, if it is set, to filesystem"
         ),
     }
 }

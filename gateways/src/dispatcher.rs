@@ -153,7 +153,7 @@ pub enum SubmitError {
     /// another job or is still needed by one, or does not fit the program. The text gives every reason. The job was not stored.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
-    /// The job's checkpoint directory (`execution.checkpointing.dir`) cannot be opened or written to from the JobManager, or did not answer
+    /// The job's checkpoint directory (`execution.checkpointing.dir`, or the cluster's default) cannot be opened or written to from the JobManager, or did not answer
     /// within 40 s; the text names it, the reason and the remedy. The job was not stored.
     #[error("the job can't store checkpoints: {0}")]
     CheckpointDirectory(String),

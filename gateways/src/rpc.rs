@@ -125,8 +125,8 @@ impl RpcService {
         self.0.options.tls.as_ref()
     }
 
-    /// Returns a receiver of findings about other processes from now on; peers that have no address for calls back (clients and
-    /// other program hosts) cause none. A receiver that falls 1,024 events behind misses the oldest; its next read returns how many.
+    /// Returns a receiver of findings about other processes from now on; peers that have no address for calls back (clients, and program
+    /// hosts that are no children of this process) cause none. A receiver that falls 1,024 events behind misses the oldest; its next read returns how many.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }

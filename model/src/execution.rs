@@ -158,7 +158,7 @@ impl FailureCause {
     /// `execution.checkpointing.fallback` is true.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
     /// The kind ([`FailureCause::kind`]) of the failure of a job whose JobMaster cannot open its checkpoint directory
-    /// (`execution.checkpointing.dir`) or write to it at its start; the job fails without a restart. It is also that of tasks on a machine
+    /// (`execution.checkpointing.dir`, or the cluster's default) or write to it at its start; the job fails without a restart. It is also that of tasks on a machine
     /// where the directory cannot be opened or is another one than the JobManager's; the job's restart strategy decides then, because other
     /// machines may do.
     pub const CHECKPOINT_DIRECTORY_UNUSABLE: &str = "CheckpointDirectoryUnusable";

@@ -67,11 +67,12 @@ pub enum CheckpointError {
     /// neither does its local folder. [`CheckpointDirectory::read`] also reports it for every URI, whether its object exists or not, and
     /// [`CheckpointDirectory::check_objects`] for a name that is not in the given listing.
     #[error(
-        "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir)"
+        "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir, or where \
+         that is not set, high-availability.storageDir)"
     )]
     Missing(String),
-    /// The job has no checkpoint directory, neither one of its own (`execution.checkpointing.dir`) nor the cluster's. Either it has to read this state object of its own,
-    /// and can't be restored; or the state at this URI, of another job's snapshot, is too large to be copied into the metadata of a new
+    /// The job has no checkpoint directory, neither one of its own (`execution.checkpointing.dir`) nor the cluster's. Either it has to read this state object of
+    /// its own, and can't be restored; or the state at this URI, of another job's snapshot, is too large to be copied into the metadata of a new
     /// checkpoint, which then fails.
     #[error(
         "state is in the object {0}, and the job has no checkpoint directory to read it from or copy it to: set execution.checkpointing.dir, \

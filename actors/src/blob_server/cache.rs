@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::blobs::{BlobStore, BlobStoreError};
+use storage::objects::StoreError;
 use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -30,7 +31,7 @@ pub enum BlobFetchError {
     NoServer,
     /// The blob could not be fetched or stored, after all tries or at the first error that another try cannot mend, or the local
     /// store could not be read. In the server's own cache: the store does not have the blob, or its file is damaged.
-    #[error("blob {hash} could not be fetched: {cause}")]
+    #[error("blob {hash} could not be fetched: {cause}{}", remedy(cause))]
     Failed {
         /// Content hash of the blob concerned.
         hash: model::ContentHash,
@@ -345,6 +346,16 @@ impl BlobCache {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is one step: the state is whole even if a holder panicked.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what to do about the cause of a failed fetch, to be appended to it; empty if the cause says it.
+fn remedy(cause: &BlobClientError) -> &'static str {
+    match cause {
+        BlobClientError::Local(BlobStoreError::Store(StoreError::DiskFull { .. })) => {
+            "; free space there, or name a folder with more of it in io.tmp.dirs"
+        }
+        _ => "",
     }
 }
 

@@ -306,6 +306,10 @@ async fn a_full_disk_has_its_own_error_that_names_the_folder() {
     assert_eq!(s.chunk(upload, 0, b"x").await, Err(BlobError::BadChunk), "it was given up");
     let sent = s.client().upload_bytes(b"x", None, BlobKind::Permanent).await;
     assert_eq!(sent, Err(BlobClientError::Server(disk_full)));
+    let full = BlobStoreError::Store(StoreError::DiskFull { path: "/tmp/blobs".into() });
+    let fetched = BlobFetchError::Failed { hash: hash_bytes(b"x"), cause: full.into() }.to_string();
+    let said = "the disk of /tmp/blobs is full; free space there, or name a folder with more of it";
+    assert!(fetched.contains(said), "{fetched}");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -81,7 +81,12 @@ fn host_and_port(text: &str, default_port: u16) -> Result<(String, u16), Failure
         Some(port) => port.parse().map_err(|_| wrong())?,
         None => default_port,
     };
-    if host.is_empty() || (host.contains(':') && !host.starts_with('[')) {
+    let in_brackets = host.strip_prefix('[').map(|host| host.strip_suffix(']'));
+    let is_host = match in_brackets {
+        Some(address) => address.is_some_and(|it| !it.is_empty() && !it.contains(['[', ']'])),
+        None => !host.is_empty() && !host.contains([':', ']']),
+    };
+    if !is_host {
         return Err(wrong());
     }
     Ok((host.to_owned(), port))
@@ -145,7 +150,19 @@ mod tests {
         assert_eq!(read("jm"), Some(("jm".to_owned(), 8081)));
         assert_eq!(read("[::1]:5"), Some(("[::1]".to_owned(), 5)));
         assert_eq!(read("[::1]"), Some(("[::1]".to_owned(), 8081)));
-        for wrong in ["", "jm:", "jm:x", ":1", "jm:70000", "https://jm:1", "a:b:1"] {
+        for wrong in [
+            "",
+            "jm:",
+            "jm:x",
+            ":1",
+            "jm:70000",
+            "https://jm:1",
+            "a:b:1",
+            "[::1",
+            "[]",
+            "::1]",
+            "[a]b:1",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

@@ -48,8 +48,8 @@ impl Configuration {
         integer(&value).map(Some).ok_or_else(|| wrong(name, "a whole number"))
     }
 
-    /// Reads a property as a duration: a whole number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, or a bare number of
-    /// milliseconds; `None` if it is not set or empty.
+    /// Reads a property as a duration: a whole number with `ns`, `us`, `ms`, `s`, `m`, `h` or `d`, perhaps after spaces and in capital
+    /// letters, or a bare number of milliseconds; `None` if it is not set or empty.
     ///
     /// # Errors
     /// Fails with [`ConfError::Type`] for any other value, such as a negative one; [`ConfError::Expansion`] if its

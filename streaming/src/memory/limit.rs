@@ -127,7 +127,8 @@ pub struct MemoryLimit<K> {
 }
 
 impl<K: Clone + PartialEq> MemoryLimit<K> {
-    /// Creates the decisions of a host with these limits, none of which is exceeded yet.
+    /// Creates the part of a host that decides for these limits. They count as kept until a call of [`MemoryLimit::look`] finds one
+    /// exceeded.
     pub fn new(limits: MemoryLimits) -> Self {
         Self { limits, over_since: None, failing: None }
     }
