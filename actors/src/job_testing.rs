@@ -186,12 +186,15 @@ pub(crate) struct HostScript {
     pub(crate) lose_launch: Arc<Mutex<bool>>,
     /// Error with which `StartCoordinators` is answered.
     pub(crate) fail_start: Arc<Mutex<Option<BuildError>>>,
+    /// Error with which `ResetSubtasks` is answered.
+    pub(crate) fail_reset: Arc<Mutex<Option<CoordinationError>>>,
     /// Error with which `JobEnded` is answered.
     pub(crate) fail_publish: Arc<Mutex<Option<CoordinationError>>>,
     /// Ends of hosts that are asked to end do not come.
     pub(crate) deaf: Arc<Mutex<bool>>,
     pub(crate) launches: Calls<HostRequest>,
     pub(crate) started: Calls<program_host::StartCoordinators>,
+    pub(crate) reset: Calls<program_host::ResetSubtasks>,
     pub(crate) ended: Calls<program_host::JobEnded>,
     pub(crate) alive: Calls<program_host::ParentAlive>,
     pub(crate) killed: Calls<()>,
@@ -330,6 +333,10 @@ fn host_double(script: HostScript, exit: ExitSwitch) -> Double<HostScript> {
         .on(|script, call: program_host::StartCoordinators| {
             script.started.push(call);
             lock(&script.fail_start).take().map_or(Ok(()), Err)
+        })
+        .on(|script, call: program_host::ResetSubtasks| {
+            script.reset.push(call);
+            lock(&script.fail_reset).take().map_or(Ok(()), Err)
         })
         .on(|script, call: program_host::JobEnded| {
             script.ended.push(call);

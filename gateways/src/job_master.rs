@@ -268,15 +268,15 @@ impl From<CallError<CoordinationError>> for CoordinationError {
 }
 
 /// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has
-/// failed outside of a call. The region that it belongs to (the tasks that restart together) fails over; while results are being
-/// published, all regions with coordinators do. A report about an earlier start changes nothing, so the call may be repeated.
+/// failed outside of a call. The regions (tasks that restart together) that it serves, directly or by other coordinators, fail over; while
+/// results are being published, all regions with coordinators do. A report about an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
     /// ([`StartCoordinators::round`](crate::program_host::StartCoordinators::round)); a report about another start than
-    /// the last one of its region is ignored.
+    /// the last one of its regions is ignored.
     pub round: u64,
-    /// Reason of the coordinator's failure, with which the region fails.
+    /// Reason of the coordinator's failure, with which the regions fail.
     pub cause: FailureCause,
 }
 

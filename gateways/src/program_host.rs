@@ -35,6 +35,7 @@ gateway! {
     HandleCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     SnapshotCoordinators => Vec<(OperatorId, serde_bytes::ByteBuf)>, CoordinationError;
     CoordinatorsCheckpointEnded => (), CoordinationError;
+    ResetSubtasks => (), CoordinationError;
     JobEnded => (), CoordinationError;
     ParentAlive => (), Never;
     DescribeProgram => ProgramDescription, Never;
@@ -228,6 +229,18 @@ pub struct CoordinatorsCheckpointEnded {
     /// True if the checkpoint is complete, so that a restart may begin from it; false: it was aborted, or is a savepoint after which the
     /// job goes on.
     pub complete: bool,
+}
+
+/// JobMaster → program host: tells coordinators (operators' parts that run once per job, here on the JobManager) that attempts of subtasks
+/// have ended and that these subtasks begin anew from a checkpoint, so that enumerators take back what they had assigned since. Answered
+/// when all have; the JobMaster deploys the next attempts then, and takes no checkpoint before. One failure fails the call;
+/// `CoordinationError::Unavailable` if one of the coordinators is not started, or 4,096 requests wait for it or in the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ResetSubtasks {
+    /// The attempts that have ended, by the operator whose coordinator is told.
+    pub attempts: BTreeMap<OperatorId, Vec<ExecutionAttemptId>>,
+    /// The number of the complete checkpoint that the subtasks begin with; `None`: they begin without state.
+    pub checkpoint: Option<u64>,
 }
 
 /// JobMaster → program host: starts the coordinators of some operators anew (the operators' parts that run once per job, here on the

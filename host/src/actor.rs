@@ -13,8 +13,8 @@ use gateways::{
     program_host::{
         BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
         DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted,
-        JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ReleaseSlot, SnapshotCoordinators,
-        StartCoordinators, StartHost, TriggerOnHost,
+        JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ReleaseSlot, ResetSubtasks,
+        SnapshotCoordinators, StartCoordinators, StartHost, TriggerOnHost,
     },
     task_executor::DeployError,
 };
@@ -261,6 +261,17 @@ impl Handler<Ask<CoordinatorsCheckpointEnded>> for ProgramHost {
         let CoordinatorsCheckpointEnded { checkpoint, complete } = ask.body;
         match self.running_coordination() {
             Ok(coordination) => coordination.checkpoint_ended(checkpoint, complete).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<ResetSubtasks>> for ProgramHost {
+    type Result = ResponseFuture<Answer<ResetSubtasks>>;
+
+    fn handle(&mut self, ask: Ask<ResetSubtasks>, _: &mut Self::Context) -> Self::Result {
+        match self.running_coordination() {
+            Ok(coordination) => coordination.reset_subtasks(ask.body).boxed_local(),
             Err(error) => now(Err(error)),
         }
     }

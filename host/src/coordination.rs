@@ -8,7 +8,7 @@ use crate::program;
 use futures::channel::oneshot;
 use gateways::{
     job_master::CoordinationError,
-    program_host::{BuildError, BuildGraph, StartCoordinators},
+    program_host::{BuildError, BuildGraph, ResetSubtasks, StartCoordinators},
 };
 use model::{ExecutionAttemptId, JobGraph, JobMasterId, OperatorId};
 use runner::{Begun, Inbox, Runner, Work};
@@ -38,12 +38,13 @@ enum Request {
     Event(ExecutionAttemptId, OperatorId, Vec<u8>, Reply<Answered>),
     Client(OperatorId, Vec<u8>, Reply<Answered>),
     JobEnded(bool, Reply<Result<(), CoordinationError>>),
-    Snapshot(u64, Reply<Result<SnapshotParts, CoordinationError>>),
+    Snapshot(u64, Reply<Result<Answers, CoordinationError>>),
+    Reset(ResetSubtasks, Reply<Result<Answers, CoordinationError>>),
     CheckpointEnded(u64, bool, Reply<Result<(), CoordinationError>>),
 }
 
-/// The snapshots that coordinators are taking: each with the receiver of its answer.
-type SnapshotParts = Vec<(OperatorId, oneshot::Receiver<Answered>)>;
+/// The calls that coordinators carry out, such as their snapshots: each with the receiver of its answer.
+type Answers = Vec<(OperatorId, oneshot::Receiver<Answered>)>;
 
 type Answered = Result<ByteBuf, CoordinationError>;
 
@@ -147,13 +148,19 @@ impl Coordination {
     ) -> impl Future<Output = Result<Vec<(OperatorId, ByteBuf)>, CoordinationError>> + use<> {
         let (reply, answer) = oneshot::channel();
         let queued = self.queue(Request::Snapshot(checkpoint, reply));
+        async move { all_of(answered(queued, answer).await?, "it has no snapshot").await }
+    }
+
+    /// Tells coordinators that attempts of subtasks have ended; completes when all have taken back what they had given these.
+    pub(crate) fn reset_subtasks(
+        &self,
+        reset: ResetSubtasks,
+    ) -> impl Future<Output = Result<(), CoordinationError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Reset(reset, reply));
         async move {
-            let mut snapshots = Vec::new();
-            for (operator, taken) in answered(queued, answer).await? {
-                let gone = |_| CoordinationError::Failed("it has no snapshot".to_owned());
-                snapshots.push((operator, taken.await.map_err(gone)??));
-            }
-            Ok(snapshots)
+            let answers = answered(queued, answer).await?;
+            all_of(answers, "it has ended").await.map(drop)
         }
     }
 
@@ -194,6 +201,19 @@ async fn answered<T>(
     let gone = |why: NotTaken| CoordinationError::Unavailable(why.text().to_owned());
     queued.map_err(gone)?;
     answer.await.map_err(|_| gone(NotTaken::Ended))?
+}
+
+/// Waits for the answers of all coordinators; one that is dropped is a failure for the reason `gone`.
+async fn all_of(
+    answers: Answers,
+    gone: &str,
+) -> Result<Vec<(OperatorId, ByteBuf)>, CoordinationError> {
+    let mut all = Vec::new();
+    for (operator, answer) in answers {
+        let gone = |_| CoordinationError::Failed(gone.to_owned());
+        all.push((operator, answer.await.map_err(gone)??));
+    }
+    Ok(all)
 }
 
 /// Answers when all coordinators have started, or with the first failure. Waits on a thread of its own: one that lists a bucket before
@@ -260,6 +280,14 @@ impl Side {
                     (*operator, snapshot)
                 });
                 let _ = reply.send(Ok(taken.collect()));
+            }
+            Request::Reset(ResetSubtasks { attempts, checkpoint }, reply) => {
+                let told = attempts.into_iter().map(|(operator, attempts)| {
+                    let (told, answer) = oneshot::channel();
+                    self.hand_on(operator, Work::Reset(attempts, checkpoint, told));
+                    (operator, answer)
+                });
+                let _ = reply.send(Ok(told.collect()));
             }
             Request::CheckpointEnded(checkpoint, complete, reply) => {
                 for runner in self.coordinators.values() {

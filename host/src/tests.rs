@@ -7,7 +7,7 @@ mod common;
 
 use common::{programs, *};
 use gateways::{CallError, program_host::*, task_executor::*};
-use model::{AllocationId, ExecutionState as S};
+use model::{AllocationId, ExecutionState as S, OperatorId};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
@@ -416,6 +416,37 @@ async fn a_start_replaces_the_coordinators_of_its_operators_and_those_of_other_j
     start.job_master_id = common::job_master(2);
     coordinators.gateway.ask(start).await.unwrap();
     assert!(!is_started(source).await && is_started(sink).await);
+}
+
+#[tokio::test]
+async fn enumerators_take_splits_back_and_other_coordinators_refuse() {
+    let (cluster, coordinators) = coordinators_host().await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let graph = Arc::new(coordinators.build(2, &["words", &text]).await.unwrap());
+    let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
+    let coordinated: Vec<_> = coordinated.map(|node| node.operator_id).collect();
+    let [source, sink] = coordinated[..] else { panic!("{coordinated:?}") };
+    let reset = async |operators: &[OperatorId]| {
+        let attempt = model::ExecutionAttemptId {
+            graph: 1,
+            vertex: graph.vertices[0].id,
+            subtask: 1,
+            attempt: 0,
+        };
+        let attempts = operators.iter().map(|operator| (*operator, vec![attempt])).collect();
+        match coordinators.gateway.ask(ResetSubtasks { attempts, checkpoint: Some(3) }).await {
+            Ok(()) => "done".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    };
+    let mut start = cluster.start_coordinators(&graph);
+    start.operators = [sink].into();
+    coordinators.gateway.ask(start.clone()).await.unwrap();
+    assert!(reset(&[source]).await.contains("not started"));
+    start.operators = [source].into();
+    coordinators.gateway.ask(start).await.unwrap();
+    assert_eq!(reset(&[source]).await, "done");
+    assert!(reset(&[source, sink]).await.contains("starts anew with its subtasks"));
 }
 
 #[tokio::test]

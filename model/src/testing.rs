@@ -90,6 +90,14 @@ pub fn coordinate(graph: &mut JobGraph, vertex: u32) {
     }
 }
 
+/// Marks the operators of a vertex of [`graph`] as sources with enumerators.
+pub fn enumerate(graph: &mut JobGraph, vertex: u32) {
+    coordinate(graph, vertex);
+    for node in graph.nodes.iter_mut().filter(|node| node.id.0 == vertex) {
+        node.states.push(declaration("splits", StateDeclaration::ENUMERATOR, &[]));
+    }
+}
+
 /// Makes the declaration of a state that has schemas of these roles, each with a name for its fingerprint.
 pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDeclaration {
     let schemas = schemas.iter().map(|(role, schema)| ((*role).into(), (*schema).into()));

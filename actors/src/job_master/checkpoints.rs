@@ -127,7 +127,7 @@ impl JobMaster {
         });
     }
 
-    /// Tells the coordinators how a checkpoint has ended. One that fails on it fails the job's region.
+    /// Tells the coordinators how a checkpoint has ended. One that fails on it fails the regions that it serves.
     pub(super) fn tell_coordinators(&self, checkpoint: u64, complete: bool) {
         if let Some(host) = &self.host {
             host.gateway.insist(CoordinatorsCheckpointEnded { checkpoint, complete });

@@ -68,6 +68,9 @@ impl JobMaster {
             Command::StartCoordinators { round, operators, restore } => {
                 self.start_coordinators(round, operators, restore, ctx);
             }
+            Command::ResetSubtasks { round, attempts, checkpoint } => {
+                self.reset_subtasks(round, attempts, checkpoint, ctx);
+            }
             Command::SnapshotCoordinators { checkpoint } => {
                 self.snapshot_coordinators(checkpoint, ctx);
             }

@@ -10,14 +10,18 @@ use control::job_master::Unroutable;
 use control::restart::NO_RESOURCE;
 use gateways::job_master::CoordinationError;
 use gateways::job_services::{AwaitHostExit, LaunchHost, ProgramHostsGateway};
-use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
+use gateways::program_host::{
+    BuildError, JobEnded, ProgramHostGateway, ResetSubtasks, StartCoordinators,
+};
 use gateways::{Call, CallError, FabricError, Remote};
 use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession, StateHandle};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Longest the start of all coordinators may take; the host may have to rebuild the program.
 const START_WITHIN: Duration = Duration::from_secs(120);
+/// Longest the enumerators may take to take splits back.
+const RESET_WITHIN: Duration = Duration::from_secs(60);
 /// Longest the publication of results may take.
 const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
 /// Time for which one request for the host's exit stays open.
@@ -25,6 +29,7 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 /// The calls to a host in the words of the job's failures.
 const START: &str = "starting the coordinators";
 const PUBLISH: &str = "publishing the results";
+const RESET: &str = "giving splits back to the enumerators";
 pub(super) const SNAPSHOT: &str = "taking the coordinators' snapshots";
 
 /// The host that runs the coordinators.
@@ -94,34 +99,59 @@ impl JobMaster {
         });
     }
 
+    /// Has enumerators take back what they have assigned to attempts that have ended.
+    pub(super) fn reset_subtasks(
+        &self,
+        round: u64,
+        attempts: BTreeMap<OperatorId, Vec<ExecutionAttemptId>>,
+        checkpoint: Option<u64>,
+        ctx: &mut Context<Self>,
+    ) {
+        let subtasks = attempts.values().map(Vec::len).sum::<usize>();
+        tracing::info!(job = %self.job_id(), subtasks, checkpoint, "subtasks are reset");
+        let told = self.told(ResetSubtasks { attempts, checkpoint }, RESET_WITHIN, RESET);
+        spawn_then(ctx, told, move |actor, outcome, ctx| {
+            actor.core.subtasks_reset(actor.now(), round, outcome);
+            actor.turn(ctx);
+        });
+    }
+
     /// Makes the coordinators publish, because every task has finished.
     pub(super) fn publish_results(&mut self, round: u64, ctx: &mut Context<Self>) {
-        let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
-        let (hosts, job_id) = (self.deps.hosts.clone(), self.job_id());
-        let published = async move {
-            match host {
-                Some((gateway, session)) => {
-                    let published = gateway.ask_within(JobEnded { finished: true }, PUBLISH_WITHIN);
-                    match published.await {
-                        Ok(()) => Ok(()),
-                        Err(CallError::Refused(error)) => {
-                            Err(FailureCause::recoverable("CoordinatorFailed", error.to_string()))
-                        }
-                        Err(CallError::Fabric(error)) => {
-                            Err(told_by_exit(&hosts, job_id, session, PUBLISH, &error).await)
-                        }
-                    }
-                }
-                None => Err(FailureCause::recoverable(
-                    "CoordinatorHostLost",
-                    "the job's coordinators are gone",
-                )),
-            }
-        };
+        let published = self.told(JobEnded { finished: true }, PUBLISH_WITHIN, PUBLISH);
         spawn_then(ctx, published, move |actor, outcome, ctx| {
             actor.core.results_published(actor.now(), round, outcome);
             actor.turn(ctx);
         });
+    }
+
+    /// Makes a call to the coordinators' host; a failure is that of the job's regions. `what` is the call in the words of the failure.
+    fn told<C>(
+        &self,
+        call: C,
+        within: Duration,
+        what: &'static str,
+    ) -> impl Future<Output = Result<(), FailureCause>> + use<C>
+    where
+        C: Call<Gateway = ProgramHostGateway, Reply = (), Error = CoordinationError>,
+    {
+        let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
+        let (hosts, job_id) = (self.deps.hosts.clone(), self.job_id());
+        async move {
+            let Some((gateway, session)) = host else {
+                let gone = "the job's coordinators are gone";
+                return Err(FailureCause::recoverable("CoordinatorHostLost", gone));
+            };
+            match gateway.ask_within(call, within).await {
+                Ok(()) => Ok(()),
+                Err(CallError::Refused(error)) => {
+                    Err(FailureCause::recoverable("CoordinatorFailed", error.to_string()))
+                }
+                Err(CallError::Fabric(error)) => {
+                    Err(told_by_exit(&hosts, job_id, session, what, &error).await)
+                }
+            }
+        }
     }
 
     /// Notes that the host is up which the start number `round` has found.

@@ -3,7 +3,7 @@ mod savepoints;
 
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, TaskManagerDouble, graph, log_of, program, until,
+    Deployments, HostsDouble, ManagerDouble, TaskManagerDouble, graph, job, log_of, program, until,
 };
 use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{TestProcess, seconds, session, settle};
@@ -15,8 +15,10 @@ use gateways::job_master::{
 use gateways::job_services::JobReachedTerminalState;
 use gateways::program_host::BuildError;
 use gateways::{CallError, Calls, Double, FabricError, NodeAddress, Registration};
+use model::testing::{enumerate, pair};
 use model::{
     AllocationId, DispatcherId, ExecutionState, FailureCause, InstanceId, JobStatus, OperatorId,
+    ShipStrategy,
 };
 use storage::jobs::OpenJobLog;
 
@@ -284,6 +286,50 @@ async fn a_coordinator_that_reports_its_failure_is_a_failover() {
     f.gateway.ask(failed(1)).await.unwrap();
     assert_eq!(f.status().await, JobStatus::Restarting);
     assert_eq!(f.details().await.failures[0].cause, cause);
+}
+
+/// Two regions share an enumerator; the TaskExecutor of one is lost.
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn an_enumerator_takes_back_what_a_lost_region_had_before_the_region_is_deployed_again() {
+    for fails in [false, true] {
+        let forward = pair(2, 2, ShipStrategy::Forward);
+        let mut graph = JobGraph { job_id: job(1), program: program(), ..forward };
+        enumerate(&mut graph, 1);
+        let f = Fixture::start(graph, PATIENT).await;
+        let first = f.task_manager("tm1", Deployments::Take).await;
+        let second = f.task_manager("tm2", Deployments::Take).await;
+        first.offer(&[1]).await;
+        second.offer(&[2]).await;
+        until("deployed", || first.attempts().len() + second.attempts().len() == 4).await;
+        first.run_all().await;
+        if fails {
+            let failure = CoordinationError::Failed("it knows no such split".into());
+            f.hosts.script.set(&f.hosts.script.fail_reset, Some(failure));
+        }
+        let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
+        let gone = DisconnectTaskManager {
+            resource_id: second.resource_id.clone(),
+            instance_id: second.instance_id,
+            cause,
+        };
+        f.gateway.ask(gone).await.unwrap();
+        let third = f.task_manager("tm3", Deployments::Take).await;
+        assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
+        until("reset", || f.hosts.script.reset.all().len() == 1).await;
+        let reset = &f.hosts.script.reset.all()[0];
+        let ended: Vec<_> = second.attempts().into_iter().filter(|a| a.vertex.0 == 1).collect();
+        assert_eq!(reset.attempts, [(OperatorId(1), ended)].into());
+        assert_eq!(reset.checkpoint, None);
+        if fails {
+            until("the other region restarts too", || !first.cancelled.all().is_empty()).await;
+            let failures = f.details().await.failures;
+            assert!(failures[0].cause.message.contains("it knows no such split"), "{failures:?}");
+            continue;
+        }
+        until("deployed again", || third.attempts().len() == 2).await;
+        assert_eq!(first.cancelled.all().len(), 0, "the other region was not touched");
+        assert_eq!(f.hosts.script.started.all().len(), 1);
+    }
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -10,7 +10,7 @@ use model::{
     CheckpointBarrier, CheckpointKind, CheckpointMetadata, CheckpointReport, ExecutionAttemptId,
     ExecutionState, FailureCause, JobStatus, OperatorId, StateHandle, SubtaskSnapshot,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The kind of failure of a job whose checkpoints fail too often.
@@ -103,7 +103,7 @@ impl JobCore {
         let finished = self.exec.in_state(ExecutionState::Finished);
         self.ends_with_checkpoint()
             && self.status() == JobStatus::Running
-            && self.states.iter().all(RegionState::may_be_in_checkpoint)
+            && self.regions.iter().all(|(region, _)| self.may_be_in_checkpoint(region))
             && running > 0
             && running + finished + self.waiting_tasks() == self.exec.len()
             && !self.some_region_is_finishing()
@@ -174,8 +174,7 @@ impl JobCore {
     pub(super) fn checkpoint_scope(&self) -> Scope {
         let mut scope = Scope::default();
         for node in self.exec.graph().nodes.iter().filter(|node| node.coordinated) {
-            let Some(region) = self.region_of(node.operator_id) else { continue };
-            if self.coordinators_of(region) == Coordinators::Up {
+            if self.coordinators_of_operator(node.operator_id) == Coordinators::Up {
                 scope.coordinated.insert(node.name.clone());
                 continue;
             }
@@ -219,7 +218,7 @@ impl JobCore {
     pub fn needs_start_snapshot(&self) -> bool {
         let restores = [ExecutionState::Deploying, ExecutionState::Initializing];
         self.checkpoints.started_from_latest().is_some()
-            || self.states.iter().any(|state| state.coordinators == Coordinators::Starting)
+            || self.some_coordinators_are(Coordinators::Starting)
             || restores.into_iter().any(|state| self.exec.in_state(state) > 0)
     }
 
@@ -252,6 +251,7 @@ impl JobCore {
                 CheckpointStep::Complete { checkpoint, tasks, last } => {
                     let over = last.iter().filter_map(|task| self.regions.of_task(*task));
                     self.finishing.extend(over);
+                    self.coordinators_continue_from(checkpoint);
                     self.notify(checkpoint, true, |task| tasks.contains(task));
                     self.savepoint_complete(checkpoint);
                 }
@@ -270,6 +270,8 @@ impl JobCore {
                     let cause = FailureCause::recoverable(CHECKPOINT_FAILED, why);
                     let regions: Vec<RegionIndex> =
                         self.regions.iter().map(|(index, _)| index).collect();
+                    // A coordinator may be the reason.
+                    self.stop_coordinators(|_| true);
                     self.fail_regions(&regions, cause, None, now);
                 }
             }
@@ -311,7 +313,7 @@ impl JobCore {
                 complete,
             });
         }
-        if self.has_coordinators_up() {
+        if self.some_coordinators_are(Coordinators::Up) {
             self.out.push(Command::CoordinatorsCheckpointEnded { checkpoint, complete });
         }
     }
@@ -331,27 +333,10 @@ impl JobCore {
 
     /// Notes the checkpoint that a region is restored from now.
     pub(super) fn note_restore(&mut self, region: RegionIndex) {
-        let number = self.checkpoints.restored_from().map(|restored| restored.checkpoint);
+        let number = self.restored_checkpoint();
         if let Some(state) = self.region_state(region) {
             state.restored_from = number;
         }
-    }
-
-    fn has_coordinators_up(&self) -> bool {
-        self.states.iter().any(|state| state.coordinators == Coordinators::Up)
-    }
-
-    /// Returns what the coordinators of these operators are restored with.
-    pub(super) fn coordinator_restore(
-        &self,
-        of: &BTreeSet<OperatorId>,
-    ) -> Vec<(OperatorId, StateHandle)> {
-        let latest = self.checkpoints.restored_from().into_iter();
-        latest
-            .flat_map(|latest| checkpoints::coordinator_state(latest))
-            .filter(|(operator, _)| of.contains(operator))
-            .map(|(operator, state)| (operator, state.clone()))
-            .collect()
     }
 
     /// Aborts the pending checkpoint because subtasks that it needs were lost.

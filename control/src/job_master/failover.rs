@@ -112,8 +112,8 @@ impl JobCore {
                 self.publishing = false;
                 self.advance_status(JobStatus::Restarting, now);
                 self.abort_checkpoint(&self.newest_failure(), now);
+                let regions = self.with_regions_to_restart(regions);
                 for region in &regions {
-                    self.stop_coordinators_of(*region);
                     self.enter_phase(*region, Phase::Stopping { resume });
                 }
                 let tasks: Vec<TaskIndex> =
@@ -123,14 +123,6 @@ impl JobCore {
             }
         }
         self.settle(now);
-    }
-
-    fn stop_coordinators_of(&mut self, region: RegionIndex) {
-        if let Some(state) = self.region_state(region)
-            && state.coordinators != Coordinators::Absent
-        {
-            state.coordinators = Coordinators::Down;
-        }
     }
 
     /// Adds a failure to the history that users see.
@@ -169,13 +161,20 @@ impl JobCore {
         cause
     }
 
-    /// Returns true if a region that has not failed would mix two checkpoints if the newest one were passed over now: one whose
-    /// coordinators have been started from it and whose tasks have not, or one that has finished, or finishes, with it. The former
-    /// passes: the regions that failed try again.
+    /// Returns true if a region that has not failed would mix two checkpoints if the newest one were passed over now: one that is not
+    /// deployed and whose coordinators have been started from it or go on from it, or one that has finished, or finishes, with it. The
+    /// former passes: the regions that failed try again. The regions that share coordinators with a failed one restart with it.
     fn is_bound_to_latest(&self, failed: &[RegionIndex]) -> bool {
-        self.regions.iter().filter(|(index, _)| !failed.contains(index)).any(|(index, _)| {
+        let failed: BTreeSet<RegionIndex> = failed.iter().copied().collect();
+        let groups: BTreeSet<_> =
+            failed.iter().filter_map(|region| self.regions.group_of(*region)).collect();
+        let restarts = |index: RegionIndex| {
+            let group = self.regions.group_of(index);
+            failed.contains(&index) || group.is_some_and(|group| groups.contains(&group))
+        };
+        self.regions.iter().filter(|(index, _)| !restarts(*index)).any(|(index, _)| {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
-            let waits = matches!(self.phase(index), Phase::Waiting { .. });
+            let waits = self.phase(index) != Phase::Active;
             let started =
                 matches!(self.coordinators_of(index), Coordinators::Starting | Coordinators::Up);
             over || self.finishing.contains(&index) || (waits && started)
@@ -275,61 +274,6 @@ impl JobCore {
         };
         let waiting = matches!(state.phase, Phase::Waiting { .. });
         waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
-    }
-
-    /// Handles the report that a coordinator started in `round` (the number of the start) has failed: its region fails with it, and the
-    /// restart strategy decides what follows. While results are published, all regions with coordinators fail, or the job is cancelled if
-    /// the user has asked for that meanwhile. A report of an earlier start changes nothing: it may be repeated until it is answered, and
-    /// arrive when the coordinators have been started anew.
-    pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
-        match self.region_of_round(round) {
-            // The other coordinators have been notified, or are being notified, that the job has
-            // ended: no task needs them any more.
-            Some(_) if self.publishing => self.coordinator_host_lost(now, cause),
-            Some(region) => self.coordinators_failed(now, &[region], cause),
-            None => {}
-        }
-    }
-
-    /// Handles the end of the program host that runs the job's coordinators: all regions whose coordinators are starting or run fail, and
-    /// the restart strategy decides whether they run again. If the user has cancelled the job while results were being published, it is
-    /// cancelled instead. Does nothing if there is no such region or the job is ending.
-    pub fn coordinator_host_lost(&mut self, now: Now, cause: FailureCause) {
-        let regions: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
-        self.coordinators_failed(now, &regions, cause);
-    }
-
-    /// Handles that the start of coordinators with the number `round` has found a new program host instead of the known one: the
-    /// coordinators that were started before it have ended with their host, and their regions fail with `cause`. To be called before
-    /// [`JobCore::coordinators_started`] for that start.
-    pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
-        let started = self.region_of_round(round);
-        let regions = self.regions.iter().map(|(index, _)| index);
-        let regions: Vec<_> = regions.filter(|index| Some(*index) != started).collect();
-        self.coordinators_failed(now, &regions, cause);
-    }
-
-    /// Fails those of these regions whose coordinators are starting or up.
-    pub(super) fn coordinators_failed(
-        &mut self,
-        now: Now,
-        regions: &[RegionIndex],
-        cause: FailureCause,
-    ) {
-        let started = |r: &RegionIndex| {
-            matches!(self.coordinators_of(*r), Coordinators::Starting | Coordinators::Up)
-        };
-        let regions: Vec<_> = regions.iter().copied().filter(started).collect();
-        if !self.is_live() || regions.is_empty() {
-            return;
-        }
-        regions.iter().for_each(|region| self.stop_coordinators_of(*region));
-        if self.publishing && self.cancel_requested {
-            self.publishing = false;
-            self.cancel(now);
-            return;
-        }
-        self.fail_regions(&regions, cause, None, now);
     }
 }
 

@@ -44,10 +44,11 @@ impl JobCore {
         self.deploy_ready(ready, now);
     }
 
-    /// Returns the region's slots in which no task runs. The job does not declare them again until the region is
+    /// Returns the slots of regions in which no task runs. The job does not declare them again until the regions are
     /// scheduled.
-    pub(super) fn give_back_idle(&mut self, region: RegionIndex) {
-        let slots = self.states.get(region.0 as usize).map(|s| s.slots.clone()).unwrap_or_default();
+    pub(super) fn give_back_idle(&mut self, regions: &[RegionIndex]) {
+        let states = regions.iter().filter_map(|region| self.states.get(region.0 as usize));
+        let slots: Vec<SharedSlot> = states.flat_map(|state| state.slots.iter().copied()).collect();
         let mut freed = Vec::new();
         for slot in slots.into_iter().filter(|slot| !self.is_live_in(*slot)).collect::<Vec<_>>() {
             if let Retired::Free(task_manager, allocation) =

@@ -4,6 +4,7 @@
 //! outcome comes back as an event.
 
 mod checkpointing;
+mod coordinators;
 mod ending;
 mod failover;
 mod giving;
@@ -24,6 +25,7 @@ use crate::mutation::Mutation;
 use crate::restart::{RestartPolicy, RestartStrategy};
 use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
 use crate::slot_pool::SlotPool;
+use coordinators::{Coordinators, GroupState};
 use model::job::{FailureRecord, JobDetails};
 use model::{
     AllocationId, CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState,
@@ -93,16 +95,27 @@ pub enum Command {
         allocation: AllocationId,
     },
     /// Start, or start anew, the coordinators (parts of operators that run once per job, such as a source's enumerator) of a
-    /// region, because it has its slots; those of other regions go on. The result is given to
+    /// group of regions, because one of these has its slots; those of other groups go on. The result is given to
     /// [`JobCore::coordinators_started`].
     StartCoordinators {
         /// Number of this start, never that of another start or publication of this JobMaster; names it in the result and in reports of
         /// failure.
         round: u64,
-        /// The operators of the region that have coordinators.
+        /// The operators of the group that have coordinators.
         operators: BTreeSet<OperatorId>,
         /// The states that the coordinators are restored with; an operator without one is missing, and its coordinator starts anew.
         restore: Vec<(OperatorId, StateHandle)>,
+    },
+    /// Have enumerators, which go on, take back what they have assigned to attempts that have ended since the checkpoint that the
+    /// subtasks begin anew with. The result is given to [`JobCore::subtasks_reset`]; until then the subtasks are not deployed, and no
+    /// checkpoint begins.
+    ResetSubtasks {
+        /// Number of this reset, never that of a start, a publication or another reset of this JobMaster; names it in the result.
+        round: u64,
+        /// The attempts that have ended, by the operator whose enumerator is told.
+        attempts: BTreeMap<OperatorId, Vec<ExecutionAttemptId>>,
+        /// The number of the checkpoint that the subtasks begin with; `None`: they begin without state.
+        checkpoint: Option<u64>,
     },
     /// Have all coordinators that run take their snapshots for a checkpoint. The answer is given to
     /// [`JobCore::coordinators_snapshotted`].
@@ -222,36 +235,15 @@ struct RegionState {
     deployed_once: bool,
     /// The number of the checkpoint that it was deployed with last, or that its coordinators were started with.
     restored_from: Option<u64>,
-    coordinators: Coordinators,
-    /// The number of the latest start of its coordinators.
-    round: u64,
+    /// The number of the reset by which its enumerators take back what its former attempts had, until they have.
+    reset: Option<u64>,
 }
 
 impl RegionState {
-    /// Returns true if a checkpoint can have what the region's coordinators hold: they take a snapshot, or the region waits for slots,
-    /// so that the latest checkpoint has their state.
-    fn may_be_in_checkpoint(&self) -> bool {
-        let answers = matches!(self.coordinators, Coordinators::Absent | Coordinators::Up);
-        answers || matches!(self.phase, Phase::Waiting { .. })
-    }
-
     /// Returns true if all of it has finished.
     fn is_over(&self) -> bool {
         self.phase == Phase::Active && self.alive == 0
     }
-}
-
-/// The coordinators of a region, in the JobManager-side host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coordinators {
-    /// The region has no coordinators.
-    Absent,
-    /// The coordinators have to be started once their region has its slots.
-    Down,
-    /// The coordinators are being started.
-    Starting,
-    /// The coordinators run and answer messages.
-    Up,
 }
 
 /// The state of one job under one JobMaster, in memory only: decides when its tasks are deployed, restarted and ended. Order of the calls:
@@ -266,9 +258,11 @@ pub struct JobCore {
     plan: SlotPlan,
     pool: SlotPool,
     states: Vec<RegionState>,
+    /// The states of the groups of regions that share coordinators.
+    groups: Vec<GroupState>,
     status: StatusMachine,
     restart: RestartStrategy,
-    /// The number of the latest start or publication of coordinators.
+    /// The number of the latest start, reset or publication of coordinators.
     round: u64,
     /// The vertex of each coordinated operator, by place.
     coordinated: BTreeMap<OperatorId, usize>,
@@ -305,6 +299,7 @@ impl JobCore {
         let regions = Regions::of(&exec);
         let plan = SlotPlan::of(&exec);
         let states = region_states(&exec, &regions, &plan);
+        let groups = regions.groups().map(|_| GroupState::default()).collect();
         let mut checkpoints = Checkpoints::new(config.checkpoints.clone(), now.mono);
         let vertices = exec.graph().vertices.iter();
         checkpoints.set_vertices(vertices.map(|vertex| (vertex.id, vertex.parallelism)));
@@ -334,6 +329,7 @@ impl JobCore {
             regions,
             plan,
             states,
+            groups,
         }
     }
 
@@ -441,16 +437,6 @@ impl JobCore {
         self.states.get_mut(region.0 as usize)
     }
 
-    fn coordinators_of(&self, region: RegionIndex) -> Coordinators {
-        self.states.get(region.0 as usize).map_or(Coordinators::Absent, |state| state.coordinators)
-    }
-
-    /// Returns the region of a coordinated operator.
-    fn region_of(&self, operator: OperatorId) -> Option<RegionIndex> {
-        let vertex = self.coordinated.get(&operator)?;
-        self.regions.of_task(TaskIndex(self.exec.tasks_of(*vertex).start))
-    }
-
     fn phase(&self, region: RegionIndex) -> Phase {
         self.states.get(region.0 as usize).map_or(Phase::Idle, |state| state.phase)
     }
@@ -483,11 +469,7 @@ fn region_states(exec: &ExecutionGraph, regions: &Regions, plan: &SlotPlan) -> V
                 alive: u32::try_from(region.tasks.len()).unwrap_or(u32::MAX),
                 deployed_once: false,
                 restored_from: None,
-                coordinators: match region.coordinated {
-                    true => Coordinators::Down,
-                    false => Coordinators::Absent,
-                },
-                round: 0,
+                reset: None,
             }
         })
         .collect()

@@ -28,8 +28,8 @@ pub enum Unroutable {
     /// There is no such operator, it has no coordinator, or the attempt's vertex does not contain it.
     #[error("the operator has no coordinator")]
     NoSuchOperator,
-    /// The coordinators do not run now: their region waits for slots or for its restart after a failure, or they are being started. The
-    /// sender may send the message again later.
+    /// The coordinators do not run now: the regions that they serve wait for slots or for their restart after a failure, or they are being
+    /// started. The sender may send the message again later.
     #[error("the coordinators are being started")]
     Unavailable,
 }
@@ -212,8 +212,8 @@ impl JobCore {
     }
 
     fn coordinators_answer(&self, operator: OperatorId) -> Result<(), Unroutable> {
-        match self.region_of(operator).map(|region| self.coordinators_of(region)) {
-            Some(Coordinators::Up) => Ok(()),
+        match self.coordinators_of_operator(operator) {
+            Coordinators::Up => Ok(()),
             _ => Err(Unroutable::Unavailable),
         }
     }

@@ -1,15 +1,12 @@
 //! Starting, waiting for slots and coordinators, deploying, and the timers of regions.
 
-use super::{Command, Coordinators, JobCore, Now, Phase};
+use super::{Command, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, deployments};
 use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, ResourceId};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// Pause before the job declares its slots again, after no place was free for its coordinators' program host.
-pub(super) const PLACE_RETRY: Duration = Duration::from_secs(5);
 
 impl JobCore {
     /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots; no task runs yet when this returns. Does nothing
@@ -84,24 +81,6 @@ impl JobCore {
     fn has_slots(&mut self, region: RegionIndex) -> bool {
         let waiting = self.is_live() && matches!(self.phase(region), Phase::Waiting { .. });
         waiting && self.first_unserved(region).is_none()
-    }
-
-    /// Returns true if the region has no coordinators or they are up. Starts them if they are down.
-    fn has_coordinators(&mut self, region: RegionIndex) -> bool {
-        if self.coordinators_of(region) == Coordinators::Down {
-            self.round += 1;
-            let round = self.round;
-            if let Some(state) = self.region_state(region) {
-                state.coordinators = Coordinators::Starting;
-                state.round = round;
-            }
-            let operators = self.coordinated.keys().copied();
-            let operators = operators.filter(|id| self.region_of(*id) == Some(region)).collect();
-            let restore = self.coordinator_restore(&operators);
-            self.note_restore(region);
-            self.out.push(Command::StartCoordinators { round, operators, restore });
-        }
-        matches!(self.coordinators_of(region), Coordinators::Absent | Coordinators::Up)
     }
 
     /// Returns the first unserved slot of a region, as an index into its list. The cursor makes
@@ -194,55 +173,6 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::StartCoordinators`] with this `round`; another round is ignored. On success the region is
-    /// deployed, if it still has all its slots; otherwise once it has them. If there was no place for the program host (kind
-    /// [`NO_RESOURCE`]), the region gives its slots back and tries again after 5 s. On another failure the region fails, and the restart
-    /// strategy decides what follows.
-    pub fn coordinators_started(
-        &mut self,
-        now: Now,
-        round: u64,
-        outcome: Result<(), FailureCause>,
-    ) {
-        let Some(region) = self.region_of_round(round) else { return };
-        if self.coordinators_of(region) != Coordinators::Starting {
-            return;
-        }
-        match outcome {
-            Ok(()) => {
-                if let Some(state) = self.region_state(region) {
-                    state.coordinators = Coordinators::Up;
-                }
-                self.deploy_ready([region], now);
-            }
-            Err(cause) if cause.kind == NO_RESOURCE => self.rest_without_host(region, now),
-            Err(cause) => self.coordinators_failed(now, &[region], cause),
-        }
-    }
-
-    /// Returns the region whose coordinators were started last with this number.
-    pub(super) fn region_of_round(&self, round: u64) -> Option<RegionIndex> {
-        let place = self
-            .states
-            .iter()
-            .position(|state| state.coordinators != Coordinators::Absent && state.round == round)?;
-        u32::try_from(place).ok().map(RegionIndex)
-    }
-
-    /// Returns the region's slots because no place is free for the coordinators' program host; the job declares them
-    /// again after [`PLACE_RETRY`]. If the job kept its slots, two jobs could wait for each other: this one for a place
-    /// that the other holds, the other for these slots.
-    fn rest_without_host(&mut self, region: RegionIndex, now: Now) {
-        if let Some(state) = self.region_state(region) {
-            state.coordinators = Coordinators::Down;
-        }
-        if matches!(self.phase(region), Phase::Waiting { .. }) {
-            self.give_back_idle(region);
-            let resume = now.mono.saturating_add(PLACE_RETRY);
-            self.enter_phase(region, Phase::Resting { resume });
-        }
-    }
-
     /// Returns the monotonic time at which [`JobCore::tick`] is to be called next at the latest: a restart or a checkpoint is due, or
     /// the time of a region's wait for slots, a checkpoint or a savepoint is over; `None` if nothing is pending.
     pub fn next_deadline(&self) -> Option<Duration> {
@@ -303,6 +233,7 @@ impl JobCore {
 
     /// Restarts regions with new attempts.
     fn resume(&mut self, regions: &[RegionIndex], now: Now) {
+        self.reset_subtasks(regions);
         for region in regions {
             self.finishing.remove(region);
             let tasks = self.tasks_of(*region);

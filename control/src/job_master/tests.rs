@@ -1,4 +1,5 @@
 mod checkpoints;
+mod resets;
 mod savepoints;
 
 use super::*;
@@ -8,7 +9,7 @@ use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
 use crate::testing::{picked, task_manager, tm_name};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
-use model::testing::{coordinate, edge, graph, state_of, vertex};
+use model::testing::{coordinate, edge, enumerate, graph, state_of, vertex};
 use model::{
     AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceId, ResourceProfile,
     ResourceRequirement, ShipStrategy,
@@ -881,6 +882,7 @@ mod under_any_sequence {
         unanswered: Vec<(u32, u128, Vec<ExecutionAttemptId>)>,
         allocation: u128,
         starting: Vec<u64>,
+        resetting: Vec<u64>,
         publishing: Option<u64>,
         ended: Vec<JobStatus>,
         ever_deployed: BTreeSet<ExecutionAttemptId>,
@@ -903,6 +905,7 @@ mod under_any_sequence {
                         }
                     }
                     Command::StartCoordinators { round, .. } => self.starting.push(round),
+                    Command::ResetSubtasks { round, .. } => self.resetting.push(round),
                     Command::PublishResults { round } => self.publishing = Some(round),
                     Command::Ended(status) => self.ended.push(status),
                     _ => {}
@@ -984,9 +987,12 @@ mod under_any_sequence {
                 Step::Answer(which, ok) => self.answer(which, ok),
                 Step::FullReport(n) => self.full_report(n),
                 Step::Coordinators(ok) => {
+                    let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
                     if let Some(round) = self.starting.pop() {
-                        let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
-                        self.core.coordinators_started(now, round, outcome);
+                        self.core.coordinators_started(now, round, outcome.clone());
+                    }
+                    if let Some(round) = self.resetting.pop() {
+                        self.core.subtasks_reset(now, round, outcome);
                     }
                 }
                 Step::NoPlace => {
@@ -1098,6 +1104,9 @@ mod under_any_sequence {
         if kind >= 4 {
             coordinate(&mut graph, 3);
         }
+        if kind >= 6 {
+            enumerate(&mut graph, 1);
+        }
         graph
     }
 
@@ -1105,7 +1114,7 @@ mod under_any_sequence {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
         fn nothing_runs_twice_and_a_healed_job_finishes(
-            kind in 0u8..6, steps in prop::collection::vec(step(), 0..120),
+            kind in 0u8..8, steps in prop::collection::vec(step(), 0..120),
         ) {
             let core = JobCore::new(Arc::new(sample(kind)), config(patient()), at(0));
             let mut cluster = Cluster {
@@ -1115,6 +1124,7 @@ mod under_any_sequence {
                 unanswered: vec![],
                 allocation: 0,
                 starting: Vec::new(),
+                resetting: Vec::new(),
                 publishing: None,
                 ended: vec![],
                 ever_deployed: BTreeSet::new(),

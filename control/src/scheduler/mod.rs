@@ -10,5 +10,5 @@ mod sharing;
 mod tests;
 
 pub use deployment::{Deployment, NOT_DEPLOYED, ProducerTable, TaskPlacement, deployments};
-pub use regions::{Region, RegionIndex, Regions};
+pub use regions::{Group, GroupIndex, Region, RegionIndex, Regions};
 pub use sharing::{SharedSlot, SlotGroup, SlotPlan};

@@ -1,10 +1,11 @@
 //! Pipelined regions: connected components of subtasks that exchange data while they run. A subtask that fails takes its region
-//! with it. This module must never split what a coordinator serves: a coordinator starts anew with any subtask of its operator, so
-//! all of these, and what is connected to them, are one region. Pipelines that exchange nothing are regions of their own, each with
-//! its own coordinators.
+//! with it. Regions that share a coordinator are a group: the coordinator's failure takes all of them, and a region may start anew
+//! without the others only if the group's coordinators take back what the region's subtasks had of them. This module must never split
+//! what exchanges records, or regions with a coordinator of their own from their group.
 
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
-use model::ShipStrategy;
+use model::graph::{GraphNode, StateDeclaration};
+use model::{OperatorId, ShipStrategy};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A region's index in [`Regions`], from 0, in the order of the regions' first subtasks. A region is a set of subtasks that
@@ -12,36 +13,48 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionIndex(pub u32);
 
-/// A pipelined region: subtasks that exchange records while they run, or share a coordinator, so that they are started, restarted and
-/// cancelled together. A subtask may finish before the others of its region.
+/// A pipelined region: subtasks that exchange records while they run, so that they are started, restarted and cancelled together. A
+/// subtask may finish before the others of its region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// The region's subtasks, ascending.
     pub tasks: Vec<TaskIndex>,
-    /// True if some of the region's operators have coordinators (parts that run once per job), which are started before its
-    /// tasks.
-    pub coordinated: bool,
+    /// The group of regions that it shares coordinators (parts of operators that run once per job) with, which are started before its
+    /// tasks; `None` if none of its operators has one.
+    pub group: Option<GroupIndex>,
 }
 
-/// All regions of a job (sets of subtasks that start together), in the order of their first subtask. Each subtask is in exactly one.
-/// Computed once per JobMaster, from the graph alone.
+/// A group's index in [`Regions`], from 0, in the order of the groups' first regions. A group is a set of regions that share
+/// coordinators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupIndex(pub u32);
+
+/// A group: regions whose operators have coordinators in common, directly or by other regions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Group {
+    /// The group's regions, ascending.
+    pub regions: Vec<RegionIndex>,
+    /// The operators whose coordinators serve these regions, and no others.
+    pub operators: BTreeSet<OperatorId>,
+    /// True if all of these coordinators are enumerators, which take back what a failed subtask had of them. A coordinator of another
+    /// kind, such as that of collected results, starts anew with all regions that it serves.
+    pub takes_back: bool,
+}
+
+/// All regions of a job (sets of subtasks that start together), in the order of their first subtask, and their groups. Each subtask is
+/// in exactly one region. Computed once per JobMaster, from the graph alone.
 #[derive(Debug, Clone)]
 pub struct Regions {
     regions: Vec<Region>,
     of_task: Vec<u32>,
+    groups: Vec<Group>,
 }
 
 impl Regions {
     /// Divides a job's subtasks into regions: subtasks that are connected by edges are in one region (a forward edge connects
-    /// those of the same number only), and so are all subtasks of a vertex with a coordinator.
+    /// those of the same number only). Regions that have subtasks of one vertex with a coordinator are one group.
     pub fn of(exec: &ExecutionGraph) -> Self {
-        let coordinated = coordinated_vertices(exec);
         let mut sets = DisjointSets::new(exec.len());
-        for vertex in &coordinated {
-            let tasks = exec.tasks_of(*vertex);
-            let first = tasks.start;
-            tasks.for_each(|task| sets.join(first, task));
-        }
         for edge in &exec.graph().edges {
             let (Some(from), Some(to)) = (exec.place_of(edge.from), exec.place_of(edge.to)) else {
                 continue;
@@ -54,28 +67,48 @@ impl Regions {
                 from.chain(to).for_each(|task| sets.join(first, task));
             }
         }
-        let served = coordinated.iter().map(|vertex| exec.tasks_of(*vertex).start);
-        let served = served.map(|task| sets.root(task)).collect();
-        Self::collect(exec.len(), &mut sets, &served)
-    }
-
-    fn collect(tasks: u32, sets: &mut DisjointSets, coordinated_roots: &BTreeSet<u32>) -> Self {
-        let mut regions: Vec<Region> = Vec::new();
-        let mut by_root: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut of_task = Vec::with_capacity(tasks as usize);
-        for task in 0..tasks {
-            let root = sets.root(task);
-            let index = *by_root.entry(root).or_insert_with(|| {
-                let coordinated = coordinated_roots.contains(&root);
-                regions.push(Region { tasks: Vec::new(), coordinated });
-                u32::try_from(regions.len() - 1).unwrap_or(u32::MAX)
-            });
-            of_task.push(index);
-            if let Some(region) = regions.get_mut(index as usize) {
-                region.tasks.push(TaskIndex(task));
+        let (of_task, count) = sets.numbered();
+        let mut regions = vec![Region { tasks: Vec::new(), group: None }; count];
+        for (task, region) in (0..).map(TaskIndex).zip(&of_task) {
+            if let Some(region) = regions.get_mut(*region as usize) {
+                region.tasks.push(task);
             }
         }
-        Self { regions, of_task }
+        let mut all = Self { regions, of_task, groups: Vec::new() };
+        all.find_groups(exec);
+        all
+    }
+
+    fn find_groups(&mut self, exec: &ExecutionGraph) {
+        let count = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
+        let mut sets = DisjointSets::new(count);
+        let of = |tasks: std::ops::Range<u32>| {
+            tasks.filter_map(|task| self.of_task.get(task as usize).copied())
+        };
+        // Each coordinated operator, with the first region that it serves.
+        let mut served = Vec::new();
+        for (node, tasks) in coordinated(exec) {
+            let Some(first) = of(tasks.clone()).next() else { continue };
+            of(tasks).for_each(|region| sets.join(first, region));
+            served.push((node, first));
+        }
+        let roots: BTreeSet<u32> = served.iter().map(|(_, region)| sets.root(*region)).collect();
+        let numbers: BTreeMap<u32, GroupIndex> =
+            roots.into_iter().zip((0..).map(GroupIndex)).collect();
+        let empty = Group { takes_back: true, ..Group::default() };
+        self.groups = vec![empty; numbers.len()];
+        for (node, region) in served {
+            let group = numbers.get(&sets.root(region));
+            if let Some(group) = group.and_then(|group| self.groups.get_mut(group.0 as usize)) {
+                group.operators.insert(node.operator_id);
+                group.takes_back &= is_enumerated(node);
+            }
+        }
+        for (index, region) in (0..).zip(&mut self.regions) {
+            region.group = numbers.get(&sets.root(index)).copied();
+            let group = region.group.and_then(|group| self.groups.get_mut(group.0 as usize));
+            group.into_iter().for_each(|group| group.regions.push(RegionIndex(index)));
+        }
     }
 
     /// Returns the region that a subtask belongs to; `None` if there is no such subtask.
@@ -92,16 +125,38 @@ impl Regions {
     pub fn iter(&self) -> impl Iterator<Item = (RegionIndex, &Region)> {
         (0u32..).map(RegionIndex).zip(&self.regions)
     }
+
+    /// Returns the group of a region; `None` if the region has no coordinators, or there is no such region.
+    pub fn group_of(&self, region: RegionIndex) -> Option<GroupIndex> {
+        self.get(region)?.group
+    }
+
+    /// Returns the group of that index; `None` if there is none.
+    pub fn group(&self, index: GroupIndex) -> Option<&Group> {
+        self.groups.get(index.0 as usize)
+    }
+
+    /// Iterates over all groups, in the order of their first region.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupIndex, &Group)> {
+        (0u32..).map(GroupIndex).zip(&self.groups)
+    }
 }
 
-fn coordinated_vertices(exec: &ExecutionGraph) -> BTreeSet<usize> {
+/// Returns the operators that have coordinators, each with its vertex's subtasks.
+fn coordinated(exec: &ExecutionGraph) -> Vec<(&GraphNode, std::ops::Range<u32>)> {
     let graph = exec.graph();
-    let nodes: BTreeSet<_> = graph.nodes.iter().filter(|n| n.coordinated).map(|n| n.id).collect();
+    let nodes: BTreeMap<_, _> =
+        graph.nodes.iter().filter(|n| n.coordinated).map(|n| (n.id, n)).collect();
     let vertices = graph.vertices.iter().enumerate();
     vertices
-        .filter(|(_, v)| v.nodes.iter().any(|n| nodes.contains(n)))
-        .map(|(place, _)| place)
+        .flat_map(|(place, vertex)| vertex.nodes.iter().map(move |id| (place, id)))
+        .filter_map(|(place, id)| Some((*nodes.get(id)?, exec.tasks_of(place))))
         .collect()
+}
+
+/// Returns true if the coordinator of the operator is an enumerator.
+fn is_enumerated(node: &GraphNode) -> bool {
+    node.states.iter().any(|state| state.kind == StateDeclaration::ENUMERATOR)
 }
 
 /// Union–find with path halving; the smallest member is the root.
@@ -137,5 +192,17 @@ impl DisjointSets {
     fn join(&mut self, a: u32, b: u32) {
         let (a, b) = (self.root(a), self.root(b));
         self.set(a.max(b), a.min(b));
+    }
+
+    /// Returns the number of each member's set, in the order of the sets' smallest members, and the number of sets.
+    fn numbered(&mut self) -> (Vec<u32>, usize) {
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        let count = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        let number = |member| {
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            *numbers.entry(self.root(member)).or_insert(next)
+        };
+        let all = (0..count).map(number).collect();
+        (all, numbers.len())
     }
 }

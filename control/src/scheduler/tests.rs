@@ -2,7 +2,7 @@ use super::*;
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex};
 use crate::slot_pool::SlotPool;
 use crate::testing::task_manager;
-use model::testing::{coordinate, edge, graph, pair, vertex};
+use model::testing::{coordinate, edge, enumerate, graph, pair, vertex};
 use model::{AllocationId, JobGraph, MemorySize, ResourceProfile, ShipStrategy};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -29,17 +29,27 @@ fn forward_edges_join_pairs_of_subtasks_only() {
 }
 
 #[test]
-fn what_a_coordinator_serves_is_one_region() {
+fn regions_that_share_a_coordinator_are_one_group() {
     let mut graph = graph(
         vec![vertex(1, 3), vertex(2, 3), vertex(3, 2), vertex(4, 1)],
         vec![edge(0, 1, 2, ShipStrategy::Forward)],
     );
-    coordinate(&mut graph, 1);
+    enumerate(&mut graph, 1);
+    enumerate(&mut graph, 2);
     coordinate(&mut graph, 3);
     let regions = Regions::of(&exec(graph));
-    let shown: Vec<(usize, bool)> =
-        regions.iter().map(|(_, r)| (r.tasks.len(), r.coordinated)).collect();
-    assert_eq!(shown, [(6, true), (2, true), (1, false)]);
+    let shown: Vec<_> =
+        regions.iter().map(|(_, r)| (r.tasks.len(), r.group.map(|g| g.0))).collect();
+    let (a, b) = (Some(0), Some(1));
+    assert_eq!(shown, [(2, a), (2, a), (2, a), (1, b), (1, b), (1, None)]);
+    let groups: Vec<_> = regions
+        .groups()
+        .map(|(_, group)| {
+            let operators: Vec<u128> = group.operators.iter().map(|id| id.0).collect();
+            (group.regions.len(), operators, group.takes_back)
+        })
+        .collect();
+    assert_eq!(groups, [(3, vec![1, 2], true), (2, vec![3], false)]);
 }
 
 #[test]
@@ -139,11 +149,18 @@ proptest! {
             .flat_map(|place| exec.tasks_of(place).map(move |task| (place, task)))
             .map(|(place, task)| (place, regions.of_task(TaskIndex(task)).unwrap()))
             .collect();
+        let groups: BTreeSet<_> =
+            served.iter().map(|(place, region)| (place, regions.group_of(*region).unwrap())).collect();
         let places: BTreeSet<_> = served.iter().map(|(place, _)| *place).collect();
-        prop_assert_eq!(served.len(), places.len(), "a coordinator serves one region");
+        prop_assert_eq!(groups.len(), places.len(), "a coordinator serves one group");
         for (index, region) in regions.iter() {
-            prop_assert_eq!(region.coordinated, served.iter().any(|(_, of)| *of == index));
+            prop_assert_eq!(region.group.is_some(), served.iter().any(|(_, of)| *of == index));
         }
+        let listed: Vec<_> = regions.groups().flat_map(|(group, of)| of.regions.iter().map(move |r| (*r, group))).collect();
+        for (region, group) in &listed {
+            prop_assert_eq!(regions.group_of(*region), Some(*group));
+        }
+        prop_assert_eq!(listed.len(), regions.iter().filter(|(_, r)| r.group.is_some()).count());
     }
 
     #[test]

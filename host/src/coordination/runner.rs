@@ -23,6 +23,8 @@ pub(super) enum Work {
     Event(ExecutionAttemptId, Vec<u8>, Reply<Answered>),
     Client(Vec<u8>, Reply<Answered>),
     Snapshot(u64, Reply<Answered>),
+    /// The ends of attempts, and the checkpoint that their subtasks begin anew with.
+    Reset(Vec<ExecutionAttemptId>, Option<u64>, Reply<Answered>),
     CheckpointEnded(u64, bool),
     /// Only makes the thread look whether the coordinator was woken, as it does after every request.
     Wake,
@@ -34,7 +36,11 @@ type Call = Box<dyn FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send>;
 impl Work {
     /// Answers the request with an error. The callers of the other kinds of request notice that it was dropped.
     pub(super) fn refuse(self, why: CoordinationError) {
-        if let Self::Event(_, _, reply) | Self::Client(_, reply) | Self::Snapshot(_, reply) = self {
+        if let Self::Event(_, _, reply)
+        | Self::Client(_, reply)
+        | Self::Snapshot(_, reply)
+        | Self::Reset(_, _, reply) = self
+        {
             let _ = reply.send(Err(why));
         }
     }
@@ -205,6 +211,12 @@ impl Slot {
             }
             Work::Snapshot(checkpoint, reply) => {
                 self.answer(reply, |c, later| c.snapshot(checkpoint, later));
+            }
+            Work::Reset(attempts, checkpoint, reply) => {
+                let mut attempts = attempts.into_iter();
+                let told = self
+                    .call(|c| attempts.try_for_each(|ended| c.subtask_reset(ended, checkpoint)));
+                let _ = reply.send(told.map(|()| ByteBuf::new()));
             }
             Work::CheckpointEnded(checkpoint, complete) => {
                 let told = self.call(|c| c.checkpoint_ended(checkpoint, complete));

@@ -118,8 +118,10 @@ impl EventReply {
 /// subtasks, snapshots, ends of checkpoints, wakes and client requests follow in any order. `job_ended` comes when the job has ended;
 /// client requests may still follow it. The coordinator may also be dropped without `job_ended`, at a restart above all.
 ///
-/// When a subtask of the operator fails, or a subtask that is connected to it, all of these restart together, and the coordinator is
-/// created and started anew from the same checkpoint. So it serves one attempt of each subtask, but for late events of earlier ones.
+/// When a subtask of a source fails, or a subtask that is connected to it by records, these restart from the newest complete checkpoint.
+/// The coordinator goes on: it hears of their ends by [`Coordinator::subtask_reset`]. The coordinator of another operator is created and
+/// started anew from the same checkpoint, with all subtasks that it serves and all that are connected to these, and so is that of a source
+/// if it fails itself, if it can't be reset, or if the job has to continue from an older checkpoint.
 pub trait Coordinator: Send {
     /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the checkpoint
     /// that the job continues from, `None` if there is none.
@@ -161,6 +163,20 @@ pub trait Coordinator: Send {
     /// Returns the reason why the coordinator cannot go on, which is treated as that of [`OnFailure::report`].
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
+    }
+    /// Takes the report that the attempt `_ended` of a subtask has ended, and that the subtask begins anew with its part of the complete
+    /// checkpoint `_checkpoint` (`None`: without state): what it was given since is void. Called before a later attempt is deployed and
+    /// before the next snapshot; events of this and of earlier attempts may still come. Refuses by default. Only the coordinators of
+    /// sources are called.
+    ///
+    /// # Errors
+    /// Returns the reason why the coordinator can't go on: it is created and started anew then, with all subtasks that it serves.
+    fn subtask_reset(
+        &mut self,
+        _ended: ExecutionAttemptId,
+        _checkpoint: Option<u64>,
+    ) -> Result<(), String> {
+        Err("this coordinator starts anew with its subtasks".to_owned())
     }
     /// Reacts to the requests of [`CoordinatorWaker::wake`] since the last call, all at once. Called between other calls, never before
     /// `start` has returned. Does nothing by default.

@@ -87,7 +87,10 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     }
 
     /// Returns the subtasks, in ascending order, whose readers have registered and have not been sent
-    /// [`SplitEnumeratorContext::no_more_splits`]. A failed reader counts until its successor registers or a new enumerator is created.
+    /// [`SplitEnumeratorContext::no_more_splits`]. A failed reader counts until [`SplitEnumerator::add_splits_back`] is called for its
+    /// subtask, or a new enumerator is created.
+    ///
+    /// [`SplitEnumerator::add_splits_back`]: super::SplitEnumerator::add_splits_back
     pub fn registered_readers(&self) -> Vec<u32> {
         self.shared.registered()
     }
@@ -95,8 +98,8 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
     /// Assigns splits to a subtask, whether or not it has asked for some, in a method of the enumerator. Returns before the reader has the
     /// splits. Other threads must not assign splits, because the enumerator's snapshot could be taken between their choice of a split and
     /// its assignment: the split would be in no part of the checkpoint, or in two, and be lost or read twice after a restore. If the
-    /// subtask fails before a checkpoint that contains the splits as its own is complete, the enumerator is restored from a state in which
-    /// they are not assigned; see [`SplitEnumerator`](super::SplitEnumerator).
+    /// subtask fails before a checkpoint that contains the splits as its own is complete, the enumerator gets them back;
+    /// see [`SplitEnumerator`](super::SplitEnumerator).
     ///
     /// # Errors
     /// Returns [`AssignError::NotRegistered`] if no reader of the subtask is registered, or it was told that no more splits follow, and
@@ -204,9 +207,11 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
 ///         self.asking.push_back(subtask);
 ///         self.woken()
 ///     }
-///     fn add_splits_back(&mut self, tables: Vec<Table>, _: u32) -> Result<(), BoxError> {
+///     fn add_splits_back(&mut self, tables: Vec<Table>, subtask: u32) -> Result<(), BoxError> {
+///         // The subtask asks again when it has started again.
+///         self.asking.retain(|asking| *asking != subtask);
 ///         self.waiting.extend(tables);
-///         Ok(())
+///         self.woken()
 ///     }
 ///     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<(Vec<Table>, u64), BoxError> {
 ///         // A table that the thread has sent and `woken` has not seen is found again after a restore.

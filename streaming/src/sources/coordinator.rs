@@ -4,7 +4,8 @@
 
 use super::{
     NotRegistered, Source, SplitEnumerator, SplitEnumeratorContext,
-    protocol::{FromReader, Numbered, Poll, PollAnswer, ToReader},
+    protocol::{FromReader, Numbered, Poll, ToReader},
+    reader_state::ReaderState,
 };
 use crate::{
     lock,
@@ -12,82 +13,16 @@ use crate::{
     seam::{Coordinator, CoordinatorContext, CoordinatorWaker, EventReply, OnFailure},
     types::{decode_one, encode_one},
 };
-use model::ExecutionAttemptId;
+use model::{ExecutionAttemptId, OperatorId};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     thread::{self, ThreadId},
 };
 
-/// The coordinator's record of a subtask's current attempt.
-struct ReaderState {
-    attempt: ExecutionAttemptId,
-    /// Number of the reader's last message that was handled.
-    confirmed: u64,
-    /// Number of the newest message to the reader.
-    made: u64,
-    /// Number of the newest message that an answer contained.
-    sent: u64,
-    /// Messages to the reader that it has not confirmed.
-    outbox: VecDeque<Numbered>,
-    /// The open poll of the reader, which waits for a message.
-    poll: Option<EventReply>,
-    /// The reader's poll is being handled; it is answered afterwards.
-    busy: bool,
-    /// The reader was sent [`ToReader::NoMoreSplits`].
-    over: bool,
-    /// Splits that no completed checkpoint contains, each with the newest checkpoint at the time of its assignment.
-    assigned: Vec<(u64, Vec<u8>)>,
-}
-
-impl ReaderState {
-    fn new(attempt: ExecutionAttemptId) -> Self {
-        Self {
-            attempt,
-            confirmed: 0,
-            made: 0,
-            sent: 0,
-            outbox: VecDeque::new(),
-            poll: None,
-            busy: false,
-            over: false,
-            assigned: Vec::new(),
-        }
-    }
-
-    fn say(&mut self, after_snapshot: Option<u64>, message: ToReader) {
-        self.made += 1;
-        self.outbox.push_back(Numbered { number: self.made, after_snapshot, message });
-        self.settle();
-    }
-
-    /// Tells the reader that a checkpoint is over. A release that was never sent says so too: the reader of a task that has
-    /// finished polls no more, and would otherwise have one more message kept for it at each checkpoint.
-    fn release(&mut self, checkpoint: u64) {
-        match self.outbox.back_mut() {
-            Some(Numbered { number, message: ToReader::Release(last), .. })
-                if *number > self.sent =>
-            {
-                *last = checkpoint.max(*last);
-            }
-            _ => self.say(None, ToReader::Release(checkpoint)),
-        }
-    }
-
-    /// Answers the open poll if there is a message for it, or if none will follow.
-    fn settle(&mut self) {
-        if !self.busy && (self.over || !self.outbox.is_empty()) {
-            self.answer();
-        }
-    }
-
-    fn answer(&mut self) {
-        if let Some(poll) = self.poll.take() {
-            self.sent = self.made;
-            let messages = self.outbox.iter().cloned().collect();
-            poll.send(Ok(PollAnswer { confirmed: self.confirmed, messages }.encode()));
-        }
-    }
+/// Returns true if `attempt` is a later one of the same subtask than `other`.
+fn is_later(attempt: ExecutionAttemptId, other: ExecutionAttemptId) -> bool {
+    attempt.graph == other.graph && attempt.attempt > other.attempt
 }
 
 /// A snapshot of the enumerator, delivered when the readers have confirmed every message sent before it.
@@ -105,6 +40,11 @@ struct State {
     newest: u64,
     /// True while that checkpoint is running.
     open: bool,
+    /// The first checkpoint for which the enumerator took a snapshot. An earlier one says nothing of what was assigned: it is the one
+    /// that the enumerator was restored from, or was taken while no reader of the source ran.
+    first: Option<u64>,
+    /// The newest attempt of each subtask that was reset: a late poll of it, or of an earlier one, is refused.
+    ended: BTreeMap<u32, ExecutionAttemptId>,
     snapshot: Option<OpenSnapshot>,
     failed: Option<String>,
     /// The thread that runs a method of the enumerator; the only one that may assign splits.
@@ -133,8 +73,24 @@ impl State {
         }
     }
 
-    /// Removes a subtask's attempt and returns the splits that the enumerator gets back. Fails its poll and the open snapshot.
-    fn end(&mut self, subtask: u32) -> Vec<Vec<u8>> {
+    /// Returns the attempt of a subtask whose reader is known, and the newest one that was reset.
+    fn attempts_of(
+        &self,
+        subtask: u32,
+    ) -> (Option<ExecutionAttemptId>, Option<ExecutionAttemptId>) {
+        let known = self.readers.get(&subtask).map(|reader| reader.attempt);
+        (known, self.ended.get(&subtask).copied())
+    }
+
+    /// Returns the test whether a complete checkpoint contains a split that was assigned, with the reader's part.
+    fn contained(&self, checkpoint: u64) -> impl Fn(&(u64, Vec<u8>)) -> bool + use<> {
+        let is_known = self.first.is_some_and(|first| first <= checkpoint);
+        move |(newest, _)| is_known && *newest < checkpoint
+    }
+
+    /// Removes a subtask's attempt and returns the splits that no completed checkpoint contains, each with the newest checkpoint at
+    /// the time of its assignment. Fails its poll and the open snapshot.
+    fn end(&mut self, subtask: u32) -> Vec<(u64, Vec<u8>)> {
         let Some(reader) = self.readers.remove(&subtask) else { return Vec::new() };
         if let Some(poll) = reader.poll {
             poll.send(Err("the execution attempt has ended".to_owned()));
@@ -142,7 +98,7 @@ impl State {
         if let Some(open) = self.snapshot.take() {
             open.reply.send(Err(format!("subtask {subtask} ended before it confirmed its splits")));
         }
-        reader.assigned.into_iter().map(|(_, split)| split).collect()
+        reader.assigned
     }
 }
 
@@ -216,6 +172,7 @@ impl Shared {
 /// Runs a source's enumerator.
 pub(crate) struct SourceCoordinator<S: Source> {
     source: Arc<Mutex<S>>,
+    operator: OperatorId,
     shared: Arc<Shared>,
     enumerator: Option<S::Enumerator>,
 }
@@ -224,6 +181,7 @@ type Split<S> = <S as Source>::Split;
 
 impl<S: Source> SourceCoordinator<S> {
     pub(crate) fn new(source: Arc<Mutex<S>>, context: CoordinatorContext) -> Self {
+        let operator = context.operator;
         let shared = Shared {
             parallelism: context.parallelism,
             options: context.options,
@@ -231,7 +189,7 @@ impl<S: Source> SourceCoordinator<S> {
             state: Mutex::default(),
             on_failure: context.on_failure,
         };
-        Self { source, shared: Arc::new(shared), enumerator: None }
+        Self { source, operator, shared: Arc::new(shared), enumerator: None }
     }
 
     /// Calls the enumerator; an error that it returns fails the job.
@@ -253,29 +211,46 @@ impl<S: Source> SourceCoordinator<S> {
         bytes.iter().map(|split| decode_one(split).map_err(|error| error.to_string())).collect()
     }
 
-    /// Ends the current attempt of a subtask and gives its splits back to the enumerator.
-    pub(crate) fn give_back(&mut self, subtask: u32) -> Result<(), String> {
-        let splits = self.shared.lock().end(subtask);
-        if splits.is_empty() {
-            return Ok(());
+    /// Ends the current attempt of a subtask and gives the enumerator those of its splits back that are not in this complete checkpoint
+    /// (`None`: not in any).
+    pub(crate) fn give_back(
+        &mut self,
+        subtask: u32,
+        checkpoint: Option<u64>,
+    ) -> Result<(), String> {
+        let splits: Vec<_> = {
+            let mut state = self.shared.lock();
+            let mut splits = state.end(subtask);
+            if let Some(checkpoint) = checkpoint {
+                let contained = state.contained(checkpoint);
+                splits.retain(|split| !contained(split));
+            }
+            splits.into_iter().map(|(_, split)| split).collect()
+        };
+        if !splits.is_empty() {
+            let (operator, splits) = (self.operator, splits.len());
+            tracing::info!(%operator, subtask, splits, checkpoint, "splits go back to the enumerator");
         }
         let splits = Self::splits(&splits)?;
         self.call(|enumerator| enumerator.add_splits_back(splits, subtask))
     }
 
-    /// Records the polling attempt as its subtask's current one. Fails if a later attempt is known. The splits of an earlier attempt
-    /// go back first: a poll of an attempt that has ended may have been on its way while the coordinators were started anew, and
-    /// then reaches the coordinator that serves its successor.
+    /// Records the polling attempt as its subtask's current one. Fails if it was reset, or a later attempt is known. The splits of an
+    /// earlier attempt go back first: a poll of an attempt that has ended may have been on its way while the coordinators were started
+    /// anew, and then reaches the coordinator that serves its successor.
     fn admit(&mut self, from: ExecutionAttemptId) -> Result<(), String> {
-        let known = self.shared.lock().readers.get(&from.subtask).map(|reader| reader.attempt);
+        let (known, ended) = self.shared.lock().attempts_of(from.subtask);
         if known == Some(from) {
             return Ok(());
         }
+        if ended == Some(from) || ended.is_some_and(|ended| is_later(ended, from)) {
+            return Err(format!("attempt {from} has ended"));
+        }
         if let Some(known) = known {
-            if known.graph == from.graph && known.attempt > from.attempt {
+            if is_later(known, from) {
                 return Err(format!("attempt {from} has ended: {known} has taken its place"));
             }
-            self.give_back(from.subtask)?;
+            self.give_back(from.subtask, None)?;
         }
         self.shared.lock().readers.insert(from.subtask, ReaderState::new(from));
         Ok(())
@@ -405,6 +380,7 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
             Ok(snapshot) => {
                 // Messages sent from here on do not belong to the checkpoint.
                 (state.newest, state.open) = (checkpoint, true);
+                state.first.get_or_insert(checkpoint);
                 // A release says nothing of splits. The reader of a task that has finished never confirms one.
                 let is_waited_for =
                     |message: &&Numbered| !matches!(message.message, ToReader::Release(_));
@@ -426,9 +402,10 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
             if state.newest == checkpoint {
                 state.open = false;
             }
+            let contained = state.contained(checkpoint);
             for reader in state.readers.values_mut() {
                 if complete {
-                    reader.assigned.retain(|(newest, _)| *newest >= checkpoint);
+                    reader.assigned.retain(|split| !contained(split));
                 }
                 if !reader.over {
                     reader.release(checkpoint);
@@ -439,6 +416,25 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
             self.call(|enumerator| enumerator.notify_checkpoint_complete(checkpoint))?;
         }
         Ok(())
+    }
+
+    fn subtask_reset(
+        &mut self,
+        ended: ExecutionAttemptId,
+        checkpoint: Option<u64>,
+    ) -> Result<(), String> {
+        {
+            let mut state = self.shared.lock();
+            if let Some(why) = &state.failed {
+                return Err(why.clone());
+            }
+            let known = state.attempts_of(ended.subtask).0;
+            if known.is_some_and(|known| known.graph != ended.graph || is_later(known, ended)) {
+                return Ok(());
+            }
+            state.ended.insert(ended.subtask, ended);
+        }
+        self.give_back(ended.subtask, checkpoint)
     }
 
     fn job_ended(&mut self, _finished: bool) -> Result<(), String> {

@@ -6,7 +6,7 @@ use crate::{
     types::{CodecError, FlottType, KeyHasher, Reader, Schema},
 };
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     ffi::OsString,
     fs, io,
     os::unix::{
@@ -71,12 +71,16 @@ const MOST_AT_ONCE: usize = 256;
 const DEEPEST: usize = 64;
 
 /// The enumerator of a [`FileSource`](super::FileSource): assigns byte ranges of files to the subtasks that ask for them, in the
-/// order of paths and file names. One request gets splits (at most 256) until they have together as many bytes as a whole split, or
+/// order of paths and file names. Splits that come back from a failed subtask are assigned before all later ones, so that a watermark
+/// does not pass them. One request gets splits (at most 256) until they have together as many bytes as a whole split, or
 /// the message that there are no more. The files are listed when the source starts without a checkpoint; a restored source does not
 /// list again, and does not read files that were created meanwhile.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
-    waiting: VecDeque<FileSplit>,
+    /// All splits, also those that were assigned, in the order in which they are assigned.
+    splits: Vec<FileSplit>,
+    /// The indices of the splits that are not assigned, ascending.
+    waiting: VecDeque<usize>,
     /// Splits are assigned together until they have this many bytes.
     hand_out: u64,
 }
@@ -111,7 +115,7 @@ impl FileEnumerator {
         let total: u64 = found.iter().map(|(_, len)| len).sum();
         let share = total / (u64::from(context.current_parallelism().max(1)) * 4);
         let split_bytes = split_bytes.unwrap_or_else(|| share.clamp(SMALLEST, LARGEST)).max(1);
-        let waiting = found.into_iter().flat_map(|(path, len)| {
+        let splits = found.into_iter().flat_map(|(path, len)| {
             let starts = (0..len.div_ceil(split_bytes)).map(move |i| i * split_bytes);
             starts.map(move |start| FileSplit {
                 path: path.clone(),
@@ -119,23 +123,24 @@ impl FileEnumerator {
                 end: (start + split_bytes).min(len),
             })
         });
-        Ok(Self { waiting: waiting.collect(), hand_out: split_bytes, context })
+        Ok(Self::restore(context, (splits.collect(), split_bytes)))
     }
 
     /// Continues from a checkpoint; files created after the first listing are not read.
     pub(super) fn restore(
         context: SplitEnumeratorContext<FileSplit>,
-        (waiting, hand_out): FileEnumeratorState,
+        (splits, hand_out): FileEnumeratorState,
     ) -> Self {
-        Self { context, waiting: waiting.into(), hand_out }
+        Self { context, waiting: (0..splits.len()).collect(), splits, hand_out }
     }
 
     fn next_splits(&mut self) -> Vec<FileSplit> {
         let (mut splits, mut bytes) = (Vec::new(), 0);
         while splits.len() < MOST_AT_ONCE && (splits.is_empty() || bytes < self.hand_out) {
-            let Some(split) = self.waiting.pop_front() else { break };
+            let next = self.waiting.pop_front().and_then(|index| self.splits.get(index));
+            let Some(split) = next else { break };
             bytes += split.end - split.start;
-            splits.push(split);
+            splits.push(split.clone());
         }
         splits
     }
@@ -154,11 +159,23 @@ impl SplitEnumerator for FileEnumerator {
         Ok(())
     }
     fn add_splits_back(&mut self, splits: Vec<FileSplit>, _subtask: u32) -> Result<(), BoxError> {
-        self.waiting.extend(splits);
+        if splits.is_empty() {
+            return Ok(());
+        }
+        let back: HashSet<(&Path, u64)> =
+            splits.iter().map(|split| (split.path.as_path(), split.start)).collect();
+        let all = self.splits.iter().enumerate();
+        let back = all.filter(|(_, split)| back.contains(&(split.path.as_path(), split.start)));
+        // A split comes back as it was assigned, and once.
+        let back = back.map(|(index, _)| index).take(splits.len());
+        let mut waiting: Vec<usize> = self.waiting.iter().copied().chain(back).collect();
+        waiting.sort_unstable();
+        self.waiting = waiting.into();
         Ok(())
     }
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<FileEnumeratorState, BoxError> {
-        Ok((self.waiting.iter().cloned().collect(), self.hand_out))
+        let waiting = self.waiting.iter().filter_map(|index| self.splits.get(*index));
+        Ok((waiting.cloned().collect(), self.hand_out))
     }
 }
 

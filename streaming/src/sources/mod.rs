@@ -232,6 +232,7 @@ mod no_enumerator;
 mod output;
 mod own_splits;
 mod protocol;
+mod reader_state;
 mod remote;
 mod sequence;
 mod socket;

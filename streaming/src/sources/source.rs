@@ -52,10 +52,10 @@ pub enum ReadProgress {
 
 /// A source: creates the enumerator that divides the input into splits and the readers that turn splits into records.
 ///
-/// One [`SplitEnumerator`] runs beside the JobMaster; it finds the splits and assigns them to subtasks. A [`SourceReader`] in
-/// each subtask reads the splits assigned to it. After a failure all of them restart together from the newest complete checkpoint;
-/// [`SplitEnumerator`] says how splits come back. [`Environment::from_source`](crate::Environment::from_source) creates a
-/// stream of a source.
+/// One [`SplitEnumerator`] runs beside the JobMaster; it finds the splits and assigns them to subtasks. A [`SourceReader`] in each subtask
+/// reads the splits assigned to it. After a failure of a subtask, it restarts from the newest complete checkpoint with all that it
+/// exchanges records with, and the enumerator goes on; [`SplitEnumerator`] says how splits come back.
+/// [`Environment::from_source`](crate::Environment::from_source) creates a stream of a source.
 ///
 /// A source that counts, in ranges of ten numbers:
 ///
@@ -270,14 +270,19 @@ pub trait Source: Send + 'static {
 /// job for good; an error of another method fails the source, and the restart strategy decides what follows.
 ///
 /// # Failures
-/// When a subtask of a source fails, or its enumerator, all readers of the source and its enumerator restart together from the newest
-/// complete checkpoint, with all operators that are connected to them. The enumerator is closed; a new one is created with
-/// the state of [`SplitEnumerator::snapshot_state`], or without state if no checkpoint is complete yet. The readers get the
-/// splits of their snapshots back, and register with them ([`SplitEnumerator::add_reader`]). A checkpoint has each split once, so
-/// no split is lost and none is assigned twice. For example: checkpoint 5 is complete; then the enumerator assigns split *a* to
-/// subtask 1, which fails. *a* was not assigned in the enumerator's state of checkpoint 5, so the new enumerator has it and assigns
-/// it again, to whichever subtask asks first. A split that subtask 1 held in checkpoint 5 comes back to the readers with its position,
-/// and not to the enumerator.
+/// When a subtask of a source fails, the subtasks that it is connected with by records restart from the newest complete checkpoint; a sink
+/// with a global committer connects all of its writers. All other subtasks and the enumerator go on. The enumerator gets the splits back
+/// that were assigned to the failed attempts since that checkpoint ([`SplitEnumerator::add_splits_back`]), and each new reader gets the
+/// splits of its snapshot back, and registers with them ([`SplitEnumerator::add_reader`]). So no split is lost and none is read by two.
+/// For example: checkpoint 5 is complete; then the enumerator assigns split *a* to subtask 1, which fails. *a* comes back to the
+/// enumerator, which assigns it again, to whichever subtask asks first. A split that subtask 1 held in checkpoint 5 comes back to its
+/// reader with its position, and not to the enumerator.
+///
+/// When the enumerator fails, or the process that it runs in, all readers of the source and all that is connected to them restart with it.
+/// A new one is created with the state of [`SplitEnumerator::snapshot_state`] in the newest complete checkpoint, or without state if there
+/// is none. In the example, that state has *a*, which was not assigned yet. The same happens if the job continues from an older
+/// checkpoint, because the newest one can't be read, after a change of the JobMaster, and after every failure if the source is connected
+/// with [`Stream::collect`](crate::Stream::collect).
 pub trait SplitEnumerator: Send + 'static {
     /// The type of the splits that the enumerator assigns.
     type Split: SourceSplit;
@@ -321,10 +326,10 @@ pub trait SplitEnumerator: Send + 'static {
     fn woken(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because a later attempt
-    /// has taken its place at this enumerator. That is rare: a failure creates a new enumerator, whose restored state has such
-    /// splits. It happens if a late message of an attempt that has ended reaches the enumerator that serves the attempt's
-    /// successor, and was answered with splits. Not called if there are none.
+    /// Takes back the splits that were assigned to an attempt of a subtask since the last complete checkpoint, because the attempt has
+    /// ended. There may be none: requests of the attempt that were not answered are void then, too, and nothing can be assigned to the
+    /// subtask before its next attempt registers ([`SplitEnumerator::add_reader`]). Where event time grows from split to split, they are
+    /// to be assigned before later ones: records behind the watermark are late.
     ///
     /// # Errors
     /// A returned error fails the source: the restart strategy decides what follows; where none is configured, the job fails.

@@ -282,7 +282,8 @@ fn splits_of_an_attempt_are_given_again_when_another_takes_its_place() {
     let mut b = Attempt::new(attempt(1, 1));
     assert_eq!(ranges(&b.ask(&mut files)), [(4, 8)]);
     let mut a = Attempt::new(attempt(0, 1));
-    assert_eq!(ranges(&a.ask(&mut files)), [(8, 10), (0, 4)]);
+    assert_eq!(ranges(&a.ask(&mut files)), [(0, 4)], "the earliest first");
+    assert_eq!(ranges(&a.ask(&mut files)), [(8, 10)]);
     assert_eq!(a.ask(&mut files), [ToReader::NoMoreSplits]);
     assert_eq!(b.ask(&mut files), [ToReader::NoMoreSplits]);
     let mut stale = Attempt::new(attempt(1, 0));
@@ -348,13 +349,107 @@ fn a_checkpoint_has_every_split_once_whoever_holds_it() {
     // What the checkpoint has of the reader does not go back when another attempt takes its place.
     let mut next = Attempt::new(attempt(0, 1));
     let all: Vec<_> = (0..4).flat_map(|_| ranges(&next.ask(&mut files))).collect();
-    assert_eq!(all, [(6, 8), (8, 10), (2, 4), (4, 6)]);
+    assert_eq!(all, [(2, 4), (4, 6), (6, 8), (8, 10)]);
 
     let mut restored = coordinator(path, Some(2));
     restored.start(Some(snapshot)).unwrap();
     let mut next = Attempt::new(attempt(0, 0));
     let all: Vec<_> = (0..4).flat_map(|_| ranges(&next.ask(&mut restored))).collect();
     assert_eq!(all, [(2, 4), (4, 6), (6, 8), (8, 10)]);
+}
+
+/// The answer to a snapshot, once it has come.
+type Taken = Arc<Mutex<Option<Result<Vec<u8>, String>>>>;
+
+/// Takes a snapshot of the enumerator; returns where its answer is found.
+fn take_snapshot(coordinator: &mut dyn Coordinator, checkpoint: u64) -> Taken {
+    let taken = Arc::new(Mutex::new(None));
+    let put = taken.clone();
+    coordinator.snapshot(checkpoint, EventReply::new(move |a| *put.lock().unwrap() = Some(a)));
+    taken
+}
+
+#[test]
+fn a_reset_gives_back_what_the_checkpoint_does_not_have_and_late_polls_are_refused() {
+    for is_notified in [true, false] {
+        let (_tmp, path) = file("0123456789");
+        let mut files = started(&path, 2);
+        let (mut a, mut b) = (Attempt::new(attempt(0, 0)), Attempt::new(attempt(1, 0)));
+        assert_eq!(ranges(&a.ask(&mut files)), [(0, 2)]);
+        assert_eq!(ranges(&b.ask(&mut files)), [(2, 4)]);
+        a.poll(&mut files);
+        b.poll(&mut files);
+        let taken = take_snapshot(&mut files, 1);
+        assert!(taken.lock().unwrap().as_ref().unwrap().is_ok(), "both have confirmed");
+        a.link.checkpoint_passed(1);
+        assert_eq!(ranges(&a.ask(&mut files)), [(4, 6)]);
+        // The notification and the reset are calls of their own, of which the first may be repeated.
+        if is_notified {
+            files.checkpoint_ended(1, true).unwrap();
+        }
+        a.link.say(FromReader::Request);
+        let late = a.link.poll(true).unwrap();
+        files.subtask_reset(attempt(0, 0), Some(1)).unwrap();
+        files.checkpoint_ended(1, true).unwrap();
+        let refused = Arc::new(Mutex::new(None));
+        let put = refused.clone();
+        let reply = EventReply::new(move |answer| *put.lock().unwrap() = Some(answer));
+        files.answer_event(attempt(0, 0), &late, reply);
+        assert!(refused.lock().unwrap().take().unwrap().unwrap_err().contains("has ended"));
+        assert_eq!(ranges(&b.ask(&mut files)), [(4, 6)], "given back, and (0, 2) is not");
+        let mut next = Attempt::new(attempt(0, 1));
+        assert_eq!(ranges(&next.ask(&mut files)), [(6, 8)]);
+        assert_eq!(ranges(&next.ask(&mut files)), [(8, 10)]);
+        assert_eq!(next.ask(&mut files), [ToReader::NoMoreSplits], "once");
+        // A reset that comes late says nothing of the later attempt.
+        files.subtask_reset(attempt(0, 0), Some(1)).unwrap();
+        assert_eq!(b.ask(&mut files), [ToReader::NoMoreSplits]);
+        files.subtask_reset(attempt(1, 0), Some(1)).unwrap();
+        let mut b = Attempt::new(attempt(1, 1));
+        assert_eq!(ranges(&b.ask(&mut files)), [(4, 6)], "also of a reader that was told the end");
+    }
+}
+
+#[test]
+fn a_reset_to_the_checkpoint_that_the_enumerator_was_restored_from_gives_all_back() {
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 5);
+    let taken = take_snapshot(&mut files, 7).lock().unwrap().take().unwrap().unwrap();
+    let mut restored = coordinator(path, Some(5));
+    restored.start(Some(taken)).unwrap();
+    // A checkpoint that was taken without this enumerator is complete: it has nothing of what this one assigns.
+    let mut reader = Attempt::new(attempt(0, 0));
+    assert_eq!(ranges(&reader.ask(&mut restored)), [(0, 5)]);
+    restored.checkpoint_ended(8, true).unwrap();
+    take_snapshot(&mut restored, 9);
+    restored.checkpoint_ended(9, false).unwrap();
+    assert_eq!(ranges(&reader.ask(&mut restored)), [(5, 10)]);
+    restored.subtask_reset(attempt(0, 0), Some(8)).unwrap();
+    let mut next = Attempt::new(attempt(0, 1));
+    assert_eq!(ranges(&next.ask(&mut restored)), [(0, 5)]);
+    assert_eq!(ranges(&next.ask(&mut restored)), [(5, 10)]);
+    restored.subtask_reset(attempt(0, 1), None).unwrap();
+    let mut next = Attempt::new(attempt(0, 2));
+    assert_eq!(ranges(&next.ask(&mut restored)), [(0, 5)]);
+}
+
+#[test]
+fn a_reset_fails_the_open_snapshot_and_answers_the_open_poll() {
+    let (_tmp, path) = file("0123456789");
+    let mut files = started(&path, 5);
+    let (mut a, mut b) = (Attempt::new(attempt(0, 0)), Attempt::new(attempt(1, 0)));
+    assert_eq!(ranges(&a.ask(&mut files)), [(0, 5)]);
+    b.poll(&mut files);
+    let taken = take_snapshot(&mut files, 1);
+    assert!(taken.lock().unwrap().is_none(), "a has not confirmed its split");
+    files.subtask_reset(attempt(1, 0), None).unwrap();
+    let failed = taken.lock().unwrap().take().unwrap().unwrap_err();
+    assert!(failed.contains("subtask 1"), "{failed}");
+    assert!(b.answers.try_iter().last().unwrap().unwrap_err().contains("has ended"));
+    files.checkpoint_ended(1, false).unwrap();
+    let taken = take_snapshot(&mut files, 2);
+    a.poll(&mut files);
+    assert!(taken.lock().unwrap().take().unwrap().is_ok());
 }
 
 #[test]
@@ -369,8 +464,8 @@ fn a_checkpoint_that_is_given_up_holds_nothing_up() {
     reader.poll(&mut files);
     assert_eq!(ranges(&reader.heard()), [(0, 5)]);
     let mut next = Attempt::new(attempt(0, 1));
-    assert_eq!(ranges(&next.ask(&mut files)), [(5, 10)]);
     assert_eq!(ranges(&next.ask(&mut files)), [(0, 5)], "no checkpoint has it");
+    assert_eq!(ranges(&next.ask(&mut files)), [(5, 10)]);
 }
 
 #[test]

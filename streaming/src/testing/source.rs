@@ -369,7 +369,7 @@ impl<S: Source> SourceHarness<S> {
     /// Returns the enumerator's error as [`TaskError::Coordinator`].
     pub fn give_back(&mut self) -> Result<(), TaskError> {
         for subtask in &self.subtasks {
-            self.coordinator.give_back(subtask.number).map_err(coordinator_error)?;
+            self.coordinator.give_back(subtask.number, None).map_err(coordinator_error)?;
             // The attempt has ended, so that nobody hears what its open poll is answered with.
             while subtask.host.next_reply().is_some() {}
         }

@@ -91,6 +91,15 @@ pub enum Noticed {
         /// Checkpoint that the coordinators' states come from.
         from: Restored,
     },
+    /// The coordinators of a job are told that subtasks begin anew with their parts of a checkpoint.
+    SubtasksReset {
+        /// Job that the fact is about.
+        job_id: JobId,
+        /// The JobMaster that had started them.
+        job_master: LeaderSession,
+        /// Checkpoint that the subtasks begin with.
+        from: Restored,
+    },
     /// A barrier has passed a task, and the task acknowledges the checkpoint from now on.
     TaskAcknowledges {
         /// Job that the fact is about.

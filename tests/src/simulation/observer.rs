@@ -303,6 +303,7 @@ fn counted(what: &What<'_>) -> Option<&'static str> {
             Noticed::CoordinatorsRestored { from: Restored::Checkpoint(_), .. } => {
                 Some("coordinators restored")
             }
+            Noticed::SubtasksReset { .. } => Some("subtasks reset"),
             _ => None,
         },
         What::Actor(fact) => match fact {

@@ -16,7 +16,7 @@ pub(super) fn with_checkpoints(graph: JobGraph, interval: Duration) -> World {
     configured(graph, CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() })
 }
 
-fn configured(graph: JobGraph, checkpoints: CheckpointConfig) -> World {
+pub(super) fn configured(graph: JobGraph, checkpoints: CheckpointConfig) -> World {
     let config = JobConfig { checkpoints, ..config(patient()) };
     let core = JobCore::new(Arc::new(graph), config, at(0));
     World { core, now: 0, seen: Vec::new(), next_allocation: 0 }

@@ -7,9 +7,9 @@
 use super::{HostDouble, RETRY};
 use crate::simulation::observer::{Noticed, Restored};
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
-use gateways::job_master::CheckpointAnswer;
+use gateways::job_master::{CheckpointAnswer, CoordinationError};
 use gateways::program_host::{
-    NotifyOnHost, SnapshotCoordinators, StartCoordinators, TriggerOnHost,
+    NotifyOnHost, ResetSubtasks, SnapshotCoordinators, StartCoordinators, TriggerOnHost,
 };
 use gateways::task_executor::{CheckpointAnswerError, ForwardCheckpointAnswer, TaskDeployment};
 use gateways::{Answer, Ask, CallError};
@@ -110,11 +110,9 @@ impl HostDouble {
         graph.filter(|vertex| vertex.id == attempt.vertex).any(|vertex| vertex.source)
     }
 
-    /// Returns true if all tasks of the job are one region.
+    /// Returns true if all tasks of the job are one region: its vertices follow one another over hash edges, if there are several.
     fn is_one_region(&self) -> bool {
-        self.graph.as_ref().is_none_or(|graph| {
-            !graph.edges.is_empty() || graph.nodes.iter().any(|node| node.coordinated)
-        })
+        self.graph.as_ref().is_none_or(|graph| !graph.edges.is_empty())
     }
 
     fn sources(&self) -> u32 {
@@ -248,6 +246,19 @@ impl Handler<Ask<StartCoordinators>> for HostDouble {
         let (job_id, job_master) = (self.job, job_master_id.session());
         self.observer.notice(&Noticed::CoordinatorsRestored { job_id, job_master, from });
         self.graph = Some(graph);
+        self.coordinators_of = Some(job_master);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<ResetSubtasks>> for HostDouble {
+    type Result = Answer<ResetSubtasks>;
+    fn handle(&mut self, ask: Ask<ResetSubtasks>, _: &mut Context<Self>) -> Answer<ResetSubtasks> {
+        let from = ask.body.checkpoint.map_or(Restored::Nothing, Restored::Checkpoint);
+        let job_master = self.coordinators_of.ok_or_else(|| {
+            CoordinationError::Unavailable("no coordinator was started here".to_owned())
+        })?;
+        self.observer.notice(&Noticed::SubtasksReset { job_id: self.job, job_master, from });
         Ok(())
     }
 }

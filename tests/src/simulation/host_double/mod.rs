@@ -56,6 +56,8 @@ pub struct HostDouble {
     barriers: Barriers,
     /// The graph of the newest deployment, or of the coordinators.
     graph: Option<Arc<JobGraph>>,
+    /// The JobMaster that has started coordinators here last.
+    coordinators_of: Option<LeaderSession>,
     task_time: Option<Duration>,
     trouble: Option<Trouble>,
     tasks: BTreeMap<ExecutionAttemptId, Task>,
@@ -99,6 +101,7 @@ pub fn start(
         observer,
         barriers,
         graph: None,
+        coordinators_of: None,
         task_time: None,
         trouble: None,
         tasks: BTreeMap::new(),

@@ -116,7 +116,8 @@ impl Invariant for CheckpointsAreNeverLost {
                 let judged = job.restored(*job_master, part, *from);
                 return judged.map_err(|what| format!("job {job_id}: {attempt} is {what}"));
             }
-            Noticed::CoordinatorsRestored { job_id, job_master, from } => {
+            Noticed::CoordinatorsRestored { job_id, job_master, from }
+            | Noticed::SubtasksReset { job_id, job_master, from } => {
                 let job = self.jobs.entry(*job_id).or_default();
                 let judged = job.restored(*job_master, None, *from);
                 return judged.map_err(|what| format!("job {job_id}: its coordinators are {what}"));
