@@ -10,7 +10,7 @@ use crate::{
     },
     seam::{Element, ErasedBatch, Interrupt, Progress, StreamEvent, TaskCounters, TaskError},
     state::{channel_of_group, key_group},
-    types::key_hash,
+    types::{FlottType, Record, Serde, key_hash},
 };
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -253,21 +253,36 @@ fn a_port_is_told_what_is_open_or_waits() {
     assert_eq!(port.state().held, 200 * (weight + 8), "event times take memory too");
 }
 
-#[test]
-fn large_records_make_small_batches() {
+/// Sends 300 records of 64 KiB each through a channel that takes one batch at a time. Returns how many steps the tasks took.
+fn steps_of_large_records<T: Record>(make: fn(Vec<u8>) -> T, length: fn(&T) -> usize) -> u64 {
     let tmp = tempfile::tempdir().unwrap();
-    let job = crate::api::tests::built(1, |env| {
-        env.sequence(0..300)
-            .map(|_| vec![0_u8; 64 << 10])
-            .rebalance()
-            .map(|bytes| bytes.len() as u64)
-            .checksum()
-            .collect();
+    let job = crate::api::tests::built(1, move |env| {
+        let large = env.sequence(0..300).map(move |_| make(vec![b'0'; 64 << 10]));
+        large.rebalance().map(move |record| length(&record) as u64).checksum().collect();
     });
     let outcome = Harness::new(tmp.path()).channel_batches(1).run(&job).unwrap();
     assert!(outcome.collected[0][0].starts_with(b"300\t"));
+    outcome.steps
+}
+
+#[test]
+fn large_records_make_small_batches() {
+    let texts: fn(Vec<u8>) -> _ = |bytes| Serde(vec![String::from_utf8(bytes).unwrap()]);
     // 300 × 64 KiB do not fit into batches of 256 KiB other than four by four.
-    assert!(outcome.steps > 75, "{}", outcome.steps);
+    for steps in [
+        steps_of_large_records(|bytes| bytes, Vec::len),
+        steps_of_large_records(texts, |texts| texts.len()),
+    ] {
+        assert!(steps > 75, "{steps}");
+    }
+}
+
+#[test]
+fn a_serde_value_weighs_about_what_it_owns() {
+    let texts = vec!["a".repeat(3_000), "b".repeat(70_000)];
+    let weight = Serde(texts).weight();
+    assert!((73_000..73_100).contains(&weight), "{weight}");
+    assert_eq!(Serde((7_u64, 8_u8)).weight(), 16, "without memory on the heap");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::{
 };
 use std::{
     any::type_name,
+    io::{self, Write},
     ops::{Deref, DerefMut},
 };
 
@@ -43,12 +44,25 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
     })
 }
 
+/// A writer that counts bytes and keeps none.
+struct Counted(usize);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A value of a type with serde's traits, encoded as its length in bytes, followed by MessagePack with field names. It is slower and
 /// larger than a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore
 /// refuses `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. A value in which lists and maps are nested
-/// 64 deep or deeper cannot be written: the task fails with [`CodecError::TooDeep`]. Memory on the heap does not count in
-/// [`FlottType::weight`], so that a batch of large values is large. If a value's `Serialize` returns an error, the task that writes the
-/// value fails.
+/// 64 deep or deeper cannot be written: the task fails with [`CodecError::TooDeep`]. [`FlottType::weight`] estimates memory on the heap by
+/// the bytes of MessagePack, so that batches of large values have few of them; it serialises a value that has a destructor for that, once
+/// for each operator and edge that it goes through. If a value's `Serialize` returns an error, the task that writes the value fails.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -97,5 +111,13 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> FlottType for Serde<T> {
     }
     fn hash_key(&self, hasher: &mut KeyHasher) {
         hasher.write_bytes(&written(&self.0));
+    }
+    fn weight(&self) -> usize {
+        let mut encoded = Counted(0);
+        if std::mem::needs_drop::<T>() {
+            // The part before an error counts; the error fails the task when the value is written.
+            let _ = rmp_serde::encode::write_named(&mut encoded, &self.0);
+        }
+        size_of::<Self>().saturating_add(encoded.0)
     }
 }
