@@ -129,7 +129,11 @@ mod tests {
         let CodecError::TooLarge { records: 1, bytes, most: PARCEL_BYTES_MAX } = refused else {
             panic!("{refused}");
         };
-        assert!(bytes > PARCEL_BYTES_MAX && refused.to_string().contains("split large records"));
+        let text = refused.to_string();
+        for named in [format!("{bytes} bytes"), format!("{PARCEL_BYTES_MAX} bytes")] {
+            assert!(text.contains(&named), "{named}: {text}");
+        }
+        assert!(bytes > PARCEL_BYTES_MAX && text.contains("split large records"));
     }
 
     #[test]

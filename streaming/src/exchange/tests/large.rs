@@ -97,7 +97,11 @@ fn a_record_beyond_the_limit_fails_its_task_and_names_the_size() {
         ..output(3, ShipStrategy::Forward, 1)
     };
     let mut outputs = from.open_output(&producer, edge);
-    let records: Vec<Bytes> = vec![vec![1], vec![7; PARCEL_BYTES_MAX]];
+    let large = vec![7; PARCEL_BYTES_MAX];
+    let mut encoded = Vec::new();
+    let alone = ErasedBatch::new(Batch::from(vec![large.clone()]));
+    BatchCodec::<Bytes>::new().encode(&alone, &mut encoded).unwrap();
+    let records: Vec<Bytes> = vec![vec![1], large];
     let mut element = Element::Batch(ErasedBatch::new(Batch::from(records)));
     let begin = Instant::now();
     let cause = loop {
@@ -112,6 +116,9 @@ fn a_record_beyond_the_limit_fails_its_task_and_names_the_size() {
         }
     };
     assert_eq!(cause.kind, "CodecError");
+    let (size, limit) = (encoded.len(), PARCEL_BYTES_MAX);
+    let named = format!("1 record(s) of together {size} bytes exceed the limit of {limit} bytes");
+    assert!(cause.message.contains(&named), "{named}: {cause}");
     assert!(cause.message.contains("split large records"), "{cause}");
     drop(outputs);
     from.shutdown();
