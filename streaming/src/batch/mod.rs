@@ -1,7 +1,9 @@
 //! Records on their way from one operator to the next, with the event times that they may have.
 //!
-//! A stream without event times must cost one branch per batch here, not one per record. Nothing in this module may
-//! reorder records.
+//! A stream without event times must never write to the column of times, and loops that are as short as that of `map`, `filter` or a
+//! `try_` function must test once per batch whether there are times. [`Batch::push`], by which `flat_map` and `process` emit, compares the
+//! time of each record instead, and the loop of folds and windows (`Batch::try_each`) asks the empty column for each one. Nothing in this
+//! module may reorder records.
 
 mod in_place;
 
