@@ -290,9 +290,9 @@ pub struct CheckpointAnswer {
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
-    /// `Ok`: the handles of the state that the task has stored. `Err`: the reason why the task has none, as text; the
-    /// checkpoint then fails.
-    pub answer: Result<SubtaskSnapshot, String>,
+    /// `Ok`: the handles of the state that the task has stored. `Err`: the reason why the task has none; the checkpoint then fails. Not
+    /// recoverable: no checkpoint of the task can be complete while its state is as it is, so that a final one is not tried again.
+    pub answer: Result<SubtaskSnapshot, FailureCause>,
 }
 
 /// Dispatcher → JobMaster: cancels the job. The answer means that the JobMaster has taken the request, not that the job

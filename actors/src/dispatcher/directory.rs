@@ -6,7 +6,7 @@ use conf::{
     Options,
     checkpointing::{self, Storage},
 };
-use model::{CheckpointPointer, JobId};
+use model::{CheckpointPointer, JobGraph, JobId};
 use platform::Platform;
 use std::cell::RefCell;
 use std::time::Duration;
@@ -42,12 +42,14 @@ impl Marked {
 }
 
 /// Returns a job's options with its checkpoint directory as `execution.checkpointing.storage` says: the one that is set, else `default`, the
-/// cluster's, if the job has periodic checkpoints or asks for a directory. Without one the JobManager keeps the state.
-pub(super) fn resolved(options: Options, default: Option<&str>) -> Options {
+/// cluster's, if checkpoints of the job may be taken (periodic ones, a final one, savepoints), or it asks for a directory. Without one the
+/// JobManager keeps the state.
+pub(super) fn resolved(options: Options, default: Option<&str>, graph: &JobGraph) -> Options {
     let own = options.get(&checkpointing::DIRECTORY);
+    let is_periodic = options.get(&checkpointing::INTERVAL).is_some();
     let directory = match options.get(&checkpointing::STORAGE) {
         Some(Storage::JobManager) => None,
-        None if options.get(&checkpointing::INTERVAL).is_none() => own,
+        None if !is_periodic && !graph.ends_with_checkpoint() => own,
         None | Some(Storage::FileSystem) => own.or_else(|| default.map(str::to_owned)),
     };
     options.with_value(&checkpointing::DIRECTORY, &directory)
@@ -115,6 +117,7 @@ async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::testing::{graph, vertex};
 
     #[test]
     fn a_recovered_job_finds_its_checkpoints_where_they_are_whatever_the_options_say_by_now() {
@@ -137,15 +140,25 @@ mod tests {
     }
 
     #[test]
-    fn jobs_with_periodic_checkpoints_use_the_directory_of_the_cluster_unless_they_say_otherwise() {
+    fn jobs_with_checkpoints_use_the_directory_of_the_cluster_unless_they_say_otherwise() {
         const INTERVAL: (&str, &str) = ("execution.checkpointing.interval", "1 s");
         const OWN: (&str, &str) = ("execution.checkpointing.dir", "/own");
         const FILES: (&str, &str) = ("execution.checkpointing.storage", "filesystem");
         const JOB_MANAGER: (&str, &str) = ("state.checkpoint-storage", "jobmanager");
-        let directory = |set: &[(&str, &str)], default| {
+        let bounded = graph(vec![vertex(1, 1)], vec![]);
+        let unbounded = JobGraph { bounded: false, ..bounded.clone() };
+        let mut commits = bounded.clone();
+        commits.nodes[0].commits = true;
+        let of = |graph, set: &[(&str, &str)], default| {
             let options = Options::from_map(set.iter().copied()).unwrap();
-            resolved(options, default).get(&checkpointing::DIRECTORY)
+            resolved(options, default, graph).get(&checkpointing::DIRECTORY)
         };
+        let default = Some("/ha/checkpoints");
+        for graph in [&unbounded, &commits] {
+            assert_eq!(of(graph, &[], default).as_deref(), default, "a stop, or a final one");
+            assert_eq!(of(graph, &[JOB_MANAGER], default), None);
+        }
+        let directory = |set: &[(&str, &str)], default| of(&bounded, set, default);
         let cases: [(&[_], _, _); 9] = [
             (&[INTERVAL], Some("/ha/checkpoints"), Some("/ha/checkpoints")),
             (&[INTERVAL], None, None),
@@ -165,7 +178,8 @@ mod tests {
     #[tokio::test]
     async fn a_job_that_asks_for_a_directory_where_there_is_none_is_refused() {
         let options = Options::from_map([("execution.checkpointing.storage", "filesystem")]);
-        let options = resolved(options.unwrap(), None);
+        let graph = graph(vec![vertex(1, 1)], vec![]);
+        let options = resolved(options.unwrap(), None, &graph);
         let why = mark(JobId(1), &options, Platform::production()).await.unwrap_err().to_string();
         assert!(why.contains("set execution.checkpointing.dir to"), "{why}");
     }

@@ -109,7 +109,7 @@ impl Dispatcher {
         };
         let options = match admitted.and_then(|()| options.inspect_err(|_| self.table.forget(job)))
         {
-            Ok(options) => options,
+            Ok(options) => self.with_directory(options, &graph),
             Err(error) => return Box::pin(async move { Err(error) }),
         };
         let now_ms = self.deps.services.platform.unix_millis();
@@ -196,12 +196,16 @@ impl Dispatcher {
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
-    /// Returns the cluster's options with a job's own options applied over them, and with the job's checkpoint directory.
+    /// Returns the cluster's options with a job's own options applied over them.
     pub(super) fn merged(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
         let own = own.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let merged = self.deps.services.options.overlaid(own, "the job");
-        let merged = merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))?;
-        Ok(directory::resolved(merged, self.deps.checkpoint_directory.as_deref()))
+        merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
+    }
+
+    /// Returns the options of a job with its checkpoint directory; the others are [`Dispatcher::merged`] already.
+    pub(super) fn with_directory(&self, options: Options, graph: &JobGraph) -> Options {
+        directory::resolved(options, self.deps.checkpoint_directory.as_deref(), graph)
     }
 
     /// Opens the log of a job that this Dispatcher runs. `checkpoints` are those in it with the numbers of their

@@ -253,6 +253,7 @@ impl Dispatcher {
                     tracing::warn!(%job, %error, "the job's own options are ignored");
                     self.deps.services.options.as_ref().clone()
                 });
+                let options = self.with_directory(options, &graph);
                 let options =
                     directory::of_recovered(options, checkpoints.last().map(|(_, newest)| newest));
                 self.keep_recovered(&graph);

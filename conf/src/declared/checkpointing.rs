@@ -21,7 +21,7 @@ choices! {
 choices! {
     /// Decides where the state of checkpoints goes (`execution.checkpointing.storage`).
     pub enum Storage {
-        /// Into the checkpoint directory, also that of a job without periodic checkpoints.
+        /// Into the checkpoint directory; a job without one is refused.
         FileSystem = "filesystem",
         /// To the JobManager, whatever directory is set.
         JobManager = "jobmanager",
@@ -39,7 +39,8 @@ options! {
     /// is followed without it.
     MIN_PAUSE: Duration = "execution.checkpointing.min-pause" => Duration::ZERO;
     /// The number of checkpoints in a row that may fail; one more fails all tasks, and the restart strategy decides. Failed savepoints,
-    /// and checkpoints that were aborted because tasks failed, do not count.
+    /// and checkpoints that were aborted because tasks failed, do not count, nor do those of a job without
+    /// `execution.checkpointing.interval`.
     TOLERABLE_FAILURES: u32 = "execution.checkpointing.tolerable-failed-checkpoints" => 0;
     /// Whether a job whose newest checkpoint can't be read continues from the previous one that is kept
     /// (`execution.checkpointing.num-retained`). Sinks may have committed output with the newest one; the job makes that output
@@ -50,16 +51,17 @@ options! {
     /// The number of complete checkpoints that are kept; older ones are deleted.
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
-    /// is not set, a job with `execution.checkpointing.interval` uses the folder `checkpoints` of the cluster in
+    /// is not set, a job that takes checkpoints (periodic ones, one at its end for sinks that commit, savepoints) uses the folder `checkpoints` of the cluster in
     /// `high-availability.storageDir` if `high-availability.type` is `filesystem` and that is a path; without high availability, in a cluster
     /// that other machines cannot reach (`jobmanager.bind-host` is a loopback address, or the program runs by itself), a temporary folder
     /// that is deleted with the JobManager.
-    /// Where there is neither, and for other jobs, the JobManager keeps the state, which is limited to 5 MiB per task then. A job is refused
+    /// Where there is neither, the JobManager keeps the state, which is limited to 5 MiB per task then; keyed state does not count at the
+    /// end of the data. A job is refused
     /// when it is submitted if the JobManager cannot write to its directory, and fails when it starts if a TaskManager does not share it.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
         must be_absolute_if_set;
-    /// Where the state of checkpoints goes: `filesystem` (into the directory `execution.checkpointing.dir` or its default, also that of a
-    /// job without periodic checkpoints; the job is refused if there is none) or `jobmanager` (to the JobManager, at most 5 MiB per task,
+    /// Where the state of checkpoints goes: `filesystem` (into the directory `execution.checkpointing.dir` or its default; the job is
+    /// refused if there is none) or `jobmanager` (to the JobManager, at most 5 MiB per task,
     /// even if a directory is set). Not set: into the directory, if the job has one.
     STORAGE: Option<Storage> = "execution.checkpointing.storage" => None, other ["state.checkpoint-storage"];
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job

@@ -19,7 +19,7 @@ pub struct CheckpointConfig {
     pub min_pause: Duration,
     /// The number of failed checkpoints in a row that are tolerated; the next one fails the tasks, about which the restart
     /// strategy decides. A failed savepoint does not count (that of a stop fails the tasks at once if its barrier was sent), and a final
-    /// checkpoint, which is tried again, never fails them.
+    /// checkpoint, which is tried again, never fails them, nor does any checkpoint of a job without an interval.
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept (0 counts as 1); older ones are deleted with their objects when a newer one is
     /// complete. Savepoints do not count, but that of a stop does.

@@ -426,7 +426,9 @@ impl Checkpoints {
             self.final_due = now.saturating_add(pause);
         }
         self.failures = self.failures.saturating_add(1);
-        if self.failures > self.config.tolerable_failures && !ends {
+        // Without an interval the tasks would only lose what they have.
+        let counts = self.is_periodic() && !ends;
+        if self.failures > self.config.tolerable_failures && counts {
             self.failures = 0;
             self.out.push(CheckpointStep::TooManyFailures(why));
         }

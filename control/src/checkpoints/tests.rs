@@ -228,6 +228,18 @@ fn a_checkpoint_that_fails_is_aborted_and_what_it_stored_is_deleted() {
 }
 
 #[test]
+fn a_checkpoint_of_a_job_without_an_interval_fails_no_tasks() {
+    for (interval, fails) in [(Some(Duration::from_secs(1)), true), (None, false)] {
+        let config = CheckpointConfig { interval, ..CheckpointConfig::default() };
+        let mut c = Checkpoints::new(config, at(0));
+        c.begin(at(0), 5, CHECKPOINT, scope(1));
+        c.decline(at(10), 1, "no".into());
+        let failure = |step: &CheckpointStep| matches!(step, CheckpointStep::TooManyFailures(_));
+        assert_eq!(c.take_steps().iter().any(failure), fails, "{interval:?}");
+    }
+}
+
+#[test]
 fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
     let mut c = Checkpoints::new(CheckpointConfig::default(), at(0));
     assert!(!c.may_begin(at(5_000), false), "there is no interval");

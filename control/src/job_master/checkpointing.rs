@@ -21,7 +21,7 @@ impl JobCore {
     /// the case if the job has periodic checkpoints, or sinks that commit, or reads without end, so that it may be stopped with
     /// a savepoint. If false, no checkpoint of the job is ever taken.
     pub fn ends_with_checkpoint(&self) -> bool {
-        self.checkpoints.is_periodic() || self.commits || !self.exec.graph().bounded
+        self.checkpoints.is_periodic() || self.ends_with_checkpoint
     }
 
     /// Returns the same as [`JobCore::ends_with_checkpoint`], unless a simulation breaks that rule. The value is sent to the
@@ -378,14 +378,27 @@ impl JobCore {
     }
 
     /// Handles a subtask's refusal to take part in the checkpoint or savepoint, for the reason `why`: it is aborted. A failed checkpoint
-    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. Ignored if the attempt is
-    /// not its subtask's current one, or the checkpoint is not in progress or is being stored.
-    pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
-        if let Some(task) = self.exec.locate(attempt) {
-            let why = format!("task '{}': {why}", self.exec.describe(task));
-            self.checkpoints.decline(now.mono, checkpoint, why);
-            self.settle(now);
+    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. A final checkpoint that can
+    /// never be complete (`why` is fatal) fails the job. Ignored if the attempt is not its subtask's current one, or the checkpoint is not
+    /// in progress or is being stored.
+    pub fn declined(
+        &mut self,
+        now: Now,
+        attempt: &ExecutionAttemptId,
+        checkpoint: u64,
+        why: &FailureCause,
+    ) {
+        let Some(task) = self.exec.locate(attempt) else { return };
+        let is_final = self.checkpoints.pending(checkpoint).is_some_and(|(barrier, _, last)| {
+            !barrier.savepoint && !last.is_empty()
+        });
+        let (text, is_fatal) = (&why.message, !why.recoverable);
+        let why = format!("task '{}': {text}", self.exec.describe(task));
+        self.checkpoints.decline(now.mono, checkpoint, why.clone());
+        if is_final && is_fatal && self.checkpoints.is_idle() {
+            self.fail(now, FailureCause::fatal(CHECKPOINT_FAILED, why));
         }
+        self.settle(now);
     }
 
     /// Handles the outcome of [`Command::PersistCheckpoint`]: the metadata of a checkpoint, or of a stop's savepoint, is stored and its
@@ -425,9 +438,4 @@ impl JobCore {
         let checkpoint = self.checkpoints.next_deadline(self.may_checkpoint(), ends);
         checkpoint.into_iter().chain(self.savepoint_deadline()).min()
     }
-}
-
-/// Returns the operators of a graph whose commits have to wait for a checkpoint.
-pub(super) fn commits(graph: &model::JobGraph) -> bool {
-    graph.nodes.iter().any(|node| node.commits)
 }

@@ -285,8 +285,8 @@ pub struct JobCore {
     savepoints: savepoints::Savepoints,
     /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
     finishing: BTreeSet<RegionIndex>,
-    /// True if some sink's results are committed by a checkpoint.
-    commits: bool,
+    /// True if the job ends with a checkpoint even without periodic ones.
+    ends_with_checkpoint: bool,
     out: Vec<Command>,
 }
 
@@ -322,7 +322,7 @@ impl JobCore {
             checkpoints,
             savepoints: savepoints::Savepoints::default(),
             finishing: BTreeSet::new(),
-            commits: checkpointing::commits(exec.graph()),
+            ends_with_checkpoint: exec.graph().ends_with_checkpoint(),
             out: Vec::new(),
             config,
             exec,

@@ -2,6 +2,10 @@
 //! user can also ask for a checkpoint that is no savepoint, which the job keeps and replaces like its periodic ones. The
 //! savepoint of a stop ends the job: when it is complete its sinks commit, and all tasks finish.
 //!
+//! Sources that have taken the barrier of a stop read nothing more, so that only a restart makes them go on if the stop fails. A job
+//! without periodic checkpoints would begin anew then and lose all its state. Therefore a checkpoint of it is taken before the barrier of
+//! the stop: if that fails, the job is not stopped.
+//!
 //! A savepoint also waits for tasks that come up, but no longer than `execution.checkpointing.timeout` from its request: a task may
 //! never run, for instance because it restores from a store that hangs.
 
@@ -68,6 +72,8 @@ pub(super) struct Savepoints {
     waiting: VecDeque<Waiting>,
     /// The one that is taken, with the number of its checkpoint.
     running: Option<(u64, SavepointRequest)>,
+    /// The checkpoint that was begun for the stop that waits, before its barrier.
+    before_stop: Option<u64>,
     /// The one of a stop that is complete while tasks still have to finish.
     stopped: Option<SavepointRequest>,
 }
@@ -115,6 +121,9 @@ impl JobCore {
             return Err(SavepointRefused::TooMany(WAITING_MAX));
         }
         let deadline = now.mono.saturating_add(self.config.checkpoints.timeout);
+        if request.kind.stops() {
+            self.savepoints.before_stop = None;
+        }
         self.savepoints.waiting.push_back(Waiting { request, deadline });
         self.settle(now);
         Ok(())
@@ -127,10 +136,17 @@ impl JobCore {
         running.filter(|(number, _)| *number == checkpoint).map(|(_, request)| request.number)
     }
 
-    /// Begins the savepoint that has waited longest, if no checkpoint runs. Returns true if it did.
+    /// Begins the savepoint that has waited longest, or the checkpoint before it if it is that of a stop, if no checkpoint runs. Returns
+    /// true if it did.
     pub(super) fn begin_savepoint(&mut self, now: Now) -> bool {
         if !self.checkpoints.is_idle() || self.savepoints.running.is_some() {
             return false;
+        }
+        if self.needs_checkpoint_before_stop() {
+            let (kind, scope) = (CheckpointKind::Checkpoint, self.checkpoint_scope());
+            let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
+            self.savepoints.before_stop = Some(checkpoint);
+            return true;
         }
         let Some(waiting) = self.savepoints.waiting.pop_front() else { return false };
         let request = waiting.request;
@@ -142,6 +158,15 @@ impl JobCore {
         let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
         self.savepoints.running = Some((checkpoint, request));
         true
+    }
+
+    /// Returns true if the next request is a stop, and the job would lose state if it failed: there are no periodic checkpoints, and that
+    /// before the stop is not complete.
+    fn needs_checkpoint_before_stop(&self) -> bool {
+        let stops = self.savepoints.waiting.front().is_some_and(|next| next.request.kind.stops());
+        let latest = self.checkpoints.latest().map(|latest| latest.checkpoint);
+        let before = self.savepoints.before_stop;
+        stops && !self.checkpoints.is_periodic() && (before.is_none() || before != latest)
     }
 
     /// Returns when the first savepoint that waits for tasks is given up (monotonic); `None` if none waits for tasks. One that waits
@@ -275,8 +300,19 @@ impl JobCore {
         }
     }
 
-    /// Records that the checkpoint of a savepoint will never be complete.
+    /// Records that the checkpoint of a savepoint, or the one before a stop, will never be complete.
     pub(super) fn savepoint_aborted(&mut self, checkpoint: u64, why: &str) {
+        if self.savepoints.before_stop.take_if(|before| *before == checkpoint).is_some() {
+            let is_stop = |waiting: &Waiting| waiting.request.kind.stops();
+            if let Some(at) = self.savepoints.waiting.iter().position(is_stop)
+                && let Some(Waiting { request, .. }) = self.savepoints.waiting.remove(at)
+            {
+                let why = format!(
+                    "the checkpoint before the stop has failed, so the job is not stopped: {why}"
+                );
+                self.savepoint_ended(&request, Err(why));
+            }
+        }
         match self.savepoints.running.take() {
             Some((number, request)) if number == checkpoint => {
                 self.savepoint_ended(&request, Err(why.to_owned()));

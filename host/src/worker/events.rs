@@ -49,7 +49,8 @@ impl OperatorEvents for ParentEvents {
         operator: OperatorId,
         chunk: StateChunk,
     ) -> Result<(), StateChunk> {
-        self.snapshots.store_chunk((from, checkpoint, operator), chunk, &self.runtime)
+        let through = (&self.runtime, &self.parent);
+        self.snapshots.store_chunk((from, checkpoint, operator), chunk, through)
     }
 
     fn stores_changes(&self) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! The state of tasks on its way to and from the checkpoint directory: small state goes with the acknowledgement, the rest into
-//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). A checkpoint must never be acknowledged
-//! before its objects are stored.
+//! objects whose handles do. Keyed state comes in chunks while the task writes it (`uploads.rs`). Without a directory the task keeps the
+//! chunks up to the limit; the rest is dropped, and the checkpoint fails at once. A checkpoint must never be acknowledged before its
+//! objects are stored.
 
 use super::{
     bases::Bases,
@@ -13,10 +14,13 @@ use gateways::{
     job_master::CheckpointAnswer,
     task_executor::{CheckpointAnswerError, ForwardCheckpointAnswer, TaskExecutorGateway},
 };
-use model::{ExecutionAttemptId, JobId, MemorySize, OperatorId, StateHandle, SubtaskSnapshot};
+use model::{
+    ExecutionAttemptId, FailureCause, JobId, MemorySize, OperatorId, StateHandle, SubtaskSnapshot,
+};
 use platform::Platform;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 use storage::{
@@ -31,6 +35,8 @@ use tokio::runtime::Handle;
 const INLINE_THRESHOLD: u64 = 20 << 10;
 /// The most state of a task that goes with the acknowledgement, in bytes; as in Flink without a checkpoint directory.
 const INLINE_MAX: u64 = 5 << 20;
+/// The kind of the reason why a task has no part of a checkpoint.
+const STATE_NOT_STORED: &str = "StateNotStored";
 /// The number of objects that are read at once for an operator that is restored.
 const READS_AT_ONCE: usize = 4;
 /// The first and the last pause between two tries of a call.
@@ -48,7 +54,11 @@ pub(crate) struct Snapshots {
     inline_max: u64,
     uploads: Uploads,
     bases: Bases,
+    kept: Kept,
 }
+
+/// The bytes of the snapshots that tasks are writing without a checkpoint directory, by attempt and checkpoint.
+type Kept = Arc<Mutex<BTreeMap<(ExecutionAttemptId, u64), u64>>>;
 
 impl Snapshots {
     /// Opens the directory of this URI; without one, all state goes with the acknowledgements. Called on a thread that may wait.
@@ -69,8 +79,8 @@ impl Snapshots {
         let Some(uri) = uri else {
             let reader = reader(None);
             let uploads = uploads.clone();
-            let (inline_max, bases) = (INLINE_MAX, Bases::default());
-            return Ok(Self { job_id, directory: None, reader, inline_max, uploads, bases });
+            let (inline_max, bases, kept) = (INLINE_MAX, Bases::default(), Kept::default());
+            return Ok(Self { job_id, directory: None, reader, inline_max, uploads, bases, kept });
         };
         let inline_max = threshold.map_or(INLINE_THRESHOLD, |size| size.0).min(INLINE_MAX);
         let wrong = |why: String| {
@@ -92,8 +102,8 @@ impl Snapshots {
             Ok(true) => {
                 let directory = Some(directory);
                 let (reader, uploads) = (reader(directory.clone()), uploads.clone());
-                let bases = Bases::default();
-                Ok(Self { job_id, reader, directory, inline_max, uploads, bases })
+                let (bases, kept) = (Bases::default(), Kept::default());
+                Ok(Self { job_id, reader, directory, inline_max, uploads, bases, kept })
             }
             Ok(false) => {
                 let host = streaming::task::host_name();
@@ -142,7 +152,8 @@ impl Snapshots {
         Restore::new(snapshots, is_empty)
     }
 
-    /// Takes a chunk of a snapshot that is being written.
+    /// Takes a chunk of a snapshot that is being written. Without a checkpoint directory a chunk beyond the limit is dropped, and with the
+    /// first one of them the JobMaster is told that the checkpoint fails.
     ///
     /// # Errors
     /// Returns the chunk if there is no checkpoint directory: all state goes with the acknowledgement then.
@@ -150,15 +161,39 @@ impl Snapshots {
         &self,
         key: (ExecutionAttemptId, u64, OperatorId),
         chunk: StateChunk,
-        runtime: &Handle,
+        (runtime, parent): (&Handle, &Remote<TaskExecutorGateway>),
     ) -> Result<(), StateChunk> {
-        let Some(directory) = &self.directory else { return Err(chunk) };
+        let Some(directory) = &self.directory else {
+            let (attempt, checkpoint, _) = key;
+            let mut kept = self.kept();
+            let bytes = kept.entry((attempt, checkpoint)).or_default();
+            let before = *bytes;
+            *bytes += chunk.bytes.len() as u64;
+            return match *bytes {
+                ..=INLINE_MAX => Err(chunk),
+                bytes => {
+                    if before <= INLINE_MAX {
+                        let answer = Err(too_large(bytes));
+                        let answer = CheckpointAnswer { attempt, checkpoint, answer };
+                        let (parent, job_id) = (parent.clone(), self.job_id);
+                        runtime.spawn(async move {
+                            tell(&parent, ForwardCheckpointAnswer { job_id, answer }).await;
+                        });
+                    }
+                    Ok(())
+                }
+            };
+        };
         self.uploads.add(key, chunk, runtime, || Target {
             directory: directory.clone(),
             job_id: self.job_id,
             inline_max: self.inline_max,
         });
         Ok(())
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(ExecutionAttemptId, u64), u64>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the size up to which a state goes inline, if there is a checkpoint directory, so that the snapshot of a larger one may refer
@@ -170,12 +205,14 @@ impl Snapshots {
     /// Gives up an attempt's part of a checkpoint that was aborted: ends its uploads and deletes what they have stored.
     pub(crate) fn give_up(&self, attempt: ExecutionAttemptId, checkpoint: u64) {
         self.uploads.give_up(attempt, checkpoint);
+        self.kept().remove(&(attempt, checkpoint));
     }
 
     /// Gives up the uploads of an attempt that has ended, and deletes what they have stored.
     pub(crate) fn ended(&self, attempt: ExecutionAttemptId) {
         self.uploads.ended(attempt);
         self.bases.ended(attempt);
+        self.kept().retain(|(of, _), _| *of != attempt);
     }
 
     /// Returns a future that stores a task's part of a checkpoint and tells the JobMaster.
@@ -192,15 +229,18 @@ impl Snapshots {
             Some((*operator, self.uploads.take((attempt, checkpoint, *operator))?))
         };
         let uploads = snapshot.operators.iter().filter_map(|(id, _)| upload(id)).collect();
+        let kept = self.kept().remove(&(attempt, checkpoint)).filter(|bytes| *bytes > INLINE_MAX);
         async move {
             let pause_us = u64::try_from(snapshot.pause.as_micros()).unwrap_or(u64::MAX);
             let mut stored =
                 SubtaskSnapshot { ended: snapshot.ended, operators: Vec::new(), pause_us };
-            let outcome =
-                snapshots.store(attempt, checkpoint, snapshot, uploads, &mut stored).await;
+            let outcome = match kept {
+                Some(bytes) => Err(too_large(bytes)),
+                None => snapshots.store(attempt, checkpoint, snapshot, uploads, &mut stored).await,
+            };
             let mut left = BTreeSet::new();
             if let Err(why) = &outcome {
-                tracing::warn!(%attempt, checkpoint, why, "the state of a task is not stored, so that the checkpoint fails");
+                tracing::warn!(%attempt, checkpoint, why = why.message, "the state of a task is not stored, so that the checkpoint fails");
                 // A snapshot of changes also refers to what complete checkpoints refer to.
                 let own = format!("{}/chk-{checkpoint}/", snapshots.job_id);
                 let objects = stored.objects().filter(|name| name.starts_with(&own));
@@ -223,16 +263,18 @@ impl Snapshots {
         snapshot: TaskSnapshot,
         mut uploads: BTreeMap<OperatorId, Upload>,
         stored: &mut SubtaskSnapshot,
-    ) -> Result<(), String> {
+    ) -> Result<(), FailureCause> {
+        let failed = |why: String| FailureCause::recoverable(STATE_NOT_STORED, why);
         let bases: BTreeMap<_, _> = snapshot.bases.into_iter().collect();
         for (operator, chunks) in snapshot.operators {
             let mut handle = match uploads.remove(&operator) {
-                Some(upload) => upload.end(chunks).await?,
-                None => self.store_state((attempt, checkpoint, operator), chunks).await?,
-            };
+                Some(upload) => upload.end(chunks).await,
+                None => self.store_state((attempt, checkpoint, operator), chunks).await,
+            }
+            .map_err(failed)?;
             if let Some(base) = bases.get(&operator) {
-                handle =
-                    self.on_base((attempt, checkpoint, operator), *base, handle, stored).await?;
+                let joined = self.on_base((attempt, checkpoint, operator), *base, handle, stored);
+                handle = joined.await.map_err(failed)?;
             }
             stored.operators.push((operator, handle));
         }
@@ -282,7 +324,7 @@ impl Snapshots {
 }
 
 /// Checks that the JobManager takes the state that goes with the acknowledgement.
-fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
+fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), FailureCause> {
     let places = snapshot.operators.iter().flat_map(|(_, handle)| handle.places());
     let inline = places.map(|handle| match handle {
         StateHandle::Inline(bytes) => bytes.len() as u64,
@@ -290,12 +332,18 @@ fn check_inline(snapshot: &SubtaskSnapshot) -> Result<(), String> {
     });
     match inline.sum::<u64>() {
         ..=INLINE_MAX => Ok(()),
-        inline => Err(format!(
-            "its state of {inline} bytes is more than the {INLINE_MAX} that the JobManager keeps of a task: set \
-             execution.checkpointing.dir to a directory that all machines share, and execution.checkpointing.storage, if it is set, to \
-             filesystem"
-        )),
+        inline => Err(too_large(inline)),
     }
+}
+
+/// Returns the reason of a checkpoint that fails because a task has at least so many bytes of state and no directory for them.
+fn too_large(bytes: u64) -> FailureCause {
+    let why = format!(
+        "its state of {bytes} bytes or more is more than the {INLINE_MAX} that the JobManager keeps of a task: start the job with \
+         execution.checkpointing.dir set to a directory that all machines share, and execution.checkpointing.storage, if it is set, to \
+         filesystem"
+    );
+    FailureCause::fatal(STATE_NOT_STORED, why)
 }
 
 fn not_read(vertex: &str, error: &dyn std::error::Error) -> TaskError {
@@ -331,5 +379,45 @@ async fn tell(parent: &Remote<TaskExecutorGateway>, answer: ForwardCheckpointAns
         tracing::debug!(error, "a part of a checkpoint is sent again");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(RETRY_LAST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateways::{RpcOptions, RpcService};
+    use model::{Epoch, JobVertexId, LeaderSession, ProcessSession};
+
+    #[tokio::test]
+    async fn without_a_directory_no_more_chunks_are_kept_than_go_with_the_acknowledgement() {
+        let platform = Platform::production();
+        let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await.unwrap();
+        let epoch = Epoch { store: 1, process: 1 };
+        let session = ProcessSession(LeaderSession { epoch, nonce: 1 });
+        let parent = rpc.gateway(&rpc.address_of("task_executor"), session);
+        let (runtime, uploads) = (Handle::current(), Uploads::default());
+        let around = (&runtime, &uploads);
+        let snapshots =
+            Snapshots::open(JobId(1), None, &BTreeMap::new(), &platform, around).unwrap();
+        let attempt =
+            ExecutionAttemptId { graph: 7, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+        let kept = |checkpoint| {
+            let bytes = Bytes::from(vec![0; 100 << 10]);
+            let chunks = (0..1000u32).map(|n| {
+                let chunk = StateChunk { groups: None, bytes: bytes.clone() };
+                let key = (attempt, checkpoint, OperatorId(u128::from(n % 2)));
+                snapshots.store_chunk(key, chunk, (&runtime, &parent))
+            });
+            chunks.filter_map(Result::err).map(|chunk| chunk.bytes.len() as u64).sum::<u64>()
+        };
+        // 51 chunks of 100 KiB, of 1,000, whichever of the two operators of the task they are of.
+        assert_eq!(kept(1), 51 * (100 << 10));
+        assert_eq!(snapshots.kept().get(&(attempt, 1)), Some(&(1000 * (100 << 10))));
+        snapshots.give_up(attempt, 1);
+        assert_eq!(kept(2), 51 * (100 << 10), "the next checkpoint begins anew");
+        snapshots.ended(attempt);
+        assert!(snapshots.kept().is_empty());
+        let why = too_large(INLINE_MAX + 1);
+        assert!(!why.recoverable, "a final checkpoint is not tried again: {why}");
     }
 }

@@ -56,7 +56,7 @@ pub struct Link<In, Op: Operator<In>> {
     begun: Option<SnapshotKind>,
     /// True if snapshots may contain only what has changed (`execution.checkpointing.incremental`).
     incremental: bool,
-    /// False once the host has not taken a chunk: chunks then go with the acknowledgement.
+    /// False once the host has not taken a chunk: such chunks go with the acknowledgement.
     stored: bool,
     /// The metric `stateBytes` of the operator; `None` if it keeps no state.
     state_bytes: Option<Gauge>,
@@ -154,6 +154,10 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     /// Takes or begins the operator's snapshot. That of an aborted checkpoint is dropped at once; the operator sees the barrier even
     /// so, because it may prepare commits there.
     fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
+        if self.needs_no_state(barrier) {
+            self.begun = None;
+            return Ok(());
+        }
         let checkpoint = barrier.checkpoint;
         let is_aborted = self.context.shared.is_aborted(checkpoint);
         // A savepoint stands alone.
@@ -194,6 +198,15 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         self.incremental && self.context.shared.upcalls.stores_changes().is_some()
     }
 
+    /// Returns true if no restore needs the operator's keyed state in the snapshot at this barrier: the operator has seen the end of its
+    /// input, and the task ends with the checkpoint. What is restored from it processes nothing, as long as it is the same job. That is so
+    /// without a checkpoint directory: its checkpoints are not retained for another job, and savepoints are for any.
+    fn needs_no_state(&self, barrier: Barrier) -> bool {
+        let at_end = self.input_ended || self.context.shared.restored_at_end;
+        let is_kept = barrier.savepoint || self.context.shared.upcalls.stores_changes().is_some();
+        barrier.last && at_end && !is_kept && self.state_bytes.is_some()
+    }
+
     /// Drops the snapshot that the operator writes for a checkpoint, if the operator can.
     fn abort_snapshot(&mut self, checkpoint: u64) {
         if self.writes == Some(checkpoint) && self.operator.abort_snapshot() {
@@ -204,13 +217,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
 
     /// Hands a chunk to the host; keeps it if the host does not take it.
     fn hand_over(&mut self, checkpoint: u64, chunk: StateChunk) {
-        let refused = match self.stored {
-            true => {
-                let upcalls = &self.context.shared.upcalls;
-                upcalls.store_chunk(checkpoint, self.context.operator, chunk).err()
-            }
-            false => Some(chunk),
-        };
+        let upcalls = &self.context.shared.upcalls;
+        let refused = upcalls.store_chunk(checkpoint, self.context.operator, chunk).err();
         self.stored &= refused.is_none();
         self.chunks.extend(refused.map(|chunk| chunk.bytes));
     }

@@ -672,6 +672,44 @@ fn a_snapshot_builds_on_an_earlier_one_unless_its_barrier_asks_for_a_full_one() 
     }
 }
 
+/// Has keyed state.
+struct HasKeys;
+
+impl Operator<u64> for HasKeys {
+    type Out = u64;
+    passes!();
+    fn state_bytes(&self) -> Option<u64> {
+        Some(1)
+    }
+    fn begin_snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn the_final_snapshot_has_keyed_state_only_for_a_savepoint_or_a_directory() {
+    use crate::seam::Barrier;
+    let written = |at_end: bool, barrier: Barrier, context: OperatorContext| {
+        let mut link =
+            Link::new(HasKeys, Box::new(Door::default()), SideOutputs::default(), context);
+        Consumer::<u64>::open(&mut link).unwrap();
+        if at_end {
+            assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+        }
+        let barrier = Barrier { checkpoint: 2, ..barrier };
+        assert_eq!(link.event(StreamEvent::Barrier(barrier)).unwrap(), Flow::Done);
+        link.writes() == Some(2)
+    };
+    let without = || OperatorContext::for_tests(0, 1);
+    let with = OperatorContext::for_tests_with(0, 1, Arc::new(Clock::default()));
+    let last = Barrier { last: true, ..Barrier::default() };
+    assert!(!written(true, last, without()), "nothing is processed after a restore");
+    assert!(written(false, last, without()), "the job is stopped before its end");
+    assert!(written(true, Barrier::default(), without()), "the task goes on");
+    assert!(written(true, Barrier { savepoint: true, ..last }, without()));
+    assert!(written(true, last, with), "another job may begin with a retained checkpoint");
+}
+
 /// Has state of so many bytes, which it writes in one piece.
 struct InOnePiece(usize);
 

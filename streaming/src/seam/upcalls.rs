@@ -37,8 +37,8 @@ pub trait TaskUpcalls: Send + Sync {
     /// well, it takes no more records.
     ///
     /// # Errors
-    /// Returns the chunk itself if the host does not store chunks one by one, as by default; this and all later chunks go with the
-    /// acknowledgement.
+    /// Returns the chunk itself if the host does not store chunks one by one, as by default; it goes with the acknowledgement then. A host
+    /// that does not keep so much state takes later chunks nevertheless and drops them, and the checkpoint fails.
     fn store_chunk(
         &self,
         _checkpoint: u64,

@@ -39,7 +39,7 @@ pub trait OperatorEvents: Send + Sync {
     ///
     /// # Errors
     /// Returns the chunk itself if chunks are not stored one by one, as by default: the task passes it to
-    /// [`OperatorEvents::acknowledge`].
+    /// [`OperatorEvents::acknowledge`]. Chunks that nobody keeps, because the state is too large for that, are taken and dropped.
     fn store_chunk(
         &self,
         _from: ExecutionAttemptId,

@@ -43,7 +43,7 @@ impl Fixture {
         &self,
         task_manager: &TaskManagerDouble,
         checkpoint: u64,
-        answer: Result<SubtaskSnapshot, String>,
+        answer: Result<SubtaskSnapshot, FailureCause>,
     ) {
         for attempt in task_manager.attempts().into_iter().rev().take(2) {
             let answer = answer.clone();
@@ -51,6 +51,10 @@ impl Fixture {
             self.gateway.ask(answer).await.expect("it answers");
         }
     }
+}
+
+fn not_stored(why: &str) -> FailureCause {
+    FailureCause::recoverable("StateNotStored", why)
 }
 
 fn triggered(task_manager: &TaskManagerDouble) -> Vec<u64> {
@@ -232,7 +236,7 @@ async fn what_an_aborted_checkpoint_left_is_deleted_when_the_next_one_is_complet
     for number in [2, 4] {
         memory.put(&format!("checkpoints/{}", left(number)), vec![7].into()).await.unwrap();
     }
-    f.answer(&task_manager, 2, Err("the task is slow".to_owned())).await;
+    f.answer(&task_manager, 2, Err(not_stored("the task is slow"))).await;
     until("triggered again", || triggered(&task_manager) == [1, 2, 3]).await;
     let there = checkpoint_objects(&memory).await;
     assert!(there.contains(&left(2)), "no newer checkpoint is complete: {there:?}");
@@ -252,7 +256,7 @@ async fn a_checkpoint_that_a_task_declines_restarts_the_job_unless_it_is_tolerat
         running(&[("execution.checkpointing.tolerable-failed-checkpoints", "1")]).await;
     for (checkpoint, status) in [(1, JobStatus::Running), (2, JobStatus::Restarting)] {
         until("triggered", || triggered(&task_manager).last() == Some(&checkpoint)).await;
-        f.answer(&task_manager, checkpoint, Err("the disk is full".to_owned())).await;
+        f.answer(&task_manager, checkpoint, Err(not_stored("the disk is full"))).await;
         assert_eq!(f.status().await, status);
     }
     let failure = &f.details().await.failures[0];

@@ -238,7 +238,7 @@ fn after_a_checkpoint_was_passed_over_all_subtasks_take_full_snapshots_until_one
         })
     };
     assert_eq!(full(&mut w), [(4, true)]);
-    w.core.declined(w.now(), &tasks[1], 4, "the disk is full");
+    w.core.declined(w.now(), &tasks[1], 4, &not_stored("the disk is full"));
     assert_eq!(full(&mut w), [(5, true)], "the one before is not complete");
     w.complete(5, &tasks, false);
     assert_eq!(full(&mut w), [(6, false)]);
@@ -314,6 +314,22 @@ fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
 }
 
 #[test]
+fn a_final_checkpoint_that_can_never_be_complete_fails_the_job() {
+    let (mut w, tasks) = checkpointed_every(Duration::from_secs(3600)).running(2);
+    for source in tasks.iter().filter(|task| task.vertex == JobVertexId(1)) {
+        w.reach_end(*source);
+    }
+    assert_eq!(triggered(&w.commands()), [(1, true, 2)]);
+    w.core.declined(w.now(), &tasks[0], 1, &FailureCause::fatal("StateNotStored", "too much"));
+    assert_eq!(w.core.status(), JobStatus::Failing, "no restart strategy is asked");
+    assert_eq!(cancelled(&w.commands()).len(), 4);
+    w.report_all(&tasks, ExecutionState::Canceled);
+    assert_eq!(w.core.status(), JobStatus::Failed);
+    let cause = w.core.root_cause.as_ref().unwrap();
+    assert!(cause.message.ends_with("too much"), "{cause}");
+}
+
+#[test]
 fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish() {
     let (mut w, tasks) = checkpointed_every(Duration::from_secs(3600)).running(2);
     let sources: Vec<_> = tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)).collect();
@@ -322,7 +338,7 @@ fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish
     w.reach_end(sources[1]);
     assert_eq!(triggered(&w.commands()), [(1, true, 2)], "at once, not at the next interval");
     // It fails and is taken again.
-    w.core.declined(w.now(), &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, &not_stored("no"));
     w.commands();
     assert_eq!(w.core.status(), JobStatus::Running);
     w.pass(100);

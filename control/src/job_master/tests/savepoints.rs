@@ -114,12 +114,54 @@ fn a_stop_that_fails_restarts_the_tasks_because_their_sources_have_stopped() {
     let (mut w, tasks) = checkpointed().running(2);
     w.ask(7, STOP).unwrap();
     w.commands();
-    w.core.declined(w.now(), &tasks[0], 1, "no");
+    w.core.declined(w.now(), &tasks[0], 1, &not_stored("no"));
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
     w.report_all(&tasks, ExecutionState::Canceled);
     w.pass(1000);
     assert_eq!(placements(&w.commands()).len(), 4);
+}
+
+/// A job without end and without periodic checkpoints that is asked to stop, and its tasks.
+fn stopping_without_interval() -> (World, Vec<ExecutionAttemptId>) {
+    let (mut w, tasks) = World::new(JobGraph { bounded: false, ..pair(1) }, patient()).running(1);
+    w.ask(7, STOP).unwrap();
+    assert_eq!(triggered(&w.commands()), [(1, false, 1)], "a checkpoint that goes on");
+    assert_eq!(w.ask(8, SAVEPOINT), Err(SavepointRefused::StopWaits));
+    (w, tasks)
+}
+
+#[test]
+fn a_stop_without_periodic_checkpoints_that_fails_restarts_the_job_with_the_state_that_it_had() {
+    let (mut w, tasks) = stopping_without_interval();
+    w.complete(1, &tasks, false);
+    assert_eq!(triggered(&w.commands()), [(2, true, 1)]);
+    w.core.declined(w.now(), &tasks[0], 2, &not_stored("the disk is full"));
+    assert!(matches!(ended(&w.commands())[..], [(7, Err(_))]));
+    w.report_all(&tasks, ExecutionState::Canceled);
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert!(again.len() == 2 && again.iter().all(|task| !task.restore.is_empty()), "{again:?}");
+    // The next stop has a checkpoint of its own before it.
+    let again: Vec<_> = again.iter().map(|task| task.attempt).collect();
+    w.report_all(&again, ExecutionState::Running);
+    w.ask(9, STOP).unwrap();
+    assert_eq!(triggered(&w.commands()), [(3, false, 1)]);
+}
+
+#[test]
+fn a_job_whose_state_cannot_be_stored_before_a_stop_is_not_stopped() {
+    let (mut w, tasks) = stopping_without_interval();
+    w.core.declined(w.now(), &tasks[0], 1, &FailureCause::fatal("StateNotStored", "too much"));
+    let sent = w.commands();
+    let told = ended(&sent);
+    let [(7, Err(why))] = &told[..] else { panic!("{told:?}") };
+    assert!(why.contains("the job is not stopped") && why.ends_with("too much"), "{why}");
+    assert_eq!(triggered(&sent), [], "no barrier of the stop");
+    assert_eq!(w.core.status(), JobStatus::Running);
+    assert_eq!(cancelled(&sent), []);
+    w.ask(9, SAVEPOINT).unwrap();
+    w.copied(2, &tasks);
 }
 
 #[test]
@@ -272,7 +314,7 @@ fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
     assert_eq!(w.core.latest_checkpoint().map(|latest| latest.checkpoint), Some(1));
     w.ask(8, CheckpointKind::Checkpoint).unwrap();
     w.commands();
-    w.core.declined(w.now(), &tasks[0], 2, "the disk is full");
+    w.core.declined(w.now(), &tasks[0], 2, &not_stored("the disk is full"));
     let (number, outcome) = ended(&w.commands()).remove(0);
     assert_eq!(number, 8);
     assert!(outcome.unwrap_err().contains("the disk is full"));
