@@ -71,14 +71,36 @@ fn nothing_but_results_is_printed() {
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
 }
 
+/// Writes a text of 400,000 words, of which no two are equal: some 20 MiB of state.
+fn write_many_words(text: &Path) {
+    let words: String = (0..400_000).map(|n| format!("word-{n:020}\n")).collect();
+    std::fs::write(text, words).unwrap();
+}
+
+#[test]
+fn a_job_without_checkpoints_ends_with_more_state_than_the_jobmanager_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let (conf, input) = (folder.path().join("conf"), folder.path().join("in"));
+    std::fs::create_dir(&conf).unwrap();
+    write_many_words(&input);
+    let expected: Vec<_> = (0..400_000).map(|n| format!("word-{n:020}\t1")).collect();
+    for storage in ["", "execution.checkpointing.storage: jobmanager\n"] {
+        std::fs::write(conf.join("flott.yaml"), storage).unwrap();
+        let output = folder.path().join(format!("out-{}", storage.len()));
+        let mut command = Command::new(bin("word_count"));
+        command.arg("--input").arg(&input).arg("--output").arg(&output);
+        succeeded(command.env("FLOTT_CONF_DIR", &conf).output().unwrap());
+        assert_eq!(output_lines(&output), expected, "{storage}");
+    }
+}
+
 #[test]
 fn state_that_the_jobmanager_does_not_keep_goes_to_a_temporary_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (conf, tmp) = (folder.path().join("conf"), folder.path().join("tmp"));
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     std::fs::create_dir(&conf).unwrap();
-    let words: String = (0..400_000).map(|n| format!("word-{n:020}\n")).collect();
-    std::fs::write(&input, words).unwrap();
+    write_many_words(&input);
     let count = |storage: &str| {
         let options = format!(
             "execution.checkpointing.interval: 100 ms\nio.tmp.dirs: {}\n{storage}",

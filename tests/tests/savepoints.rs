@@ -6,7 +6,9 @@
 mod common;
 
 use common::visits::{committed, write_visits};
-use common::{Cluster, bin, eventually, program, request, succeeded};
+use common::{
+    Cluster, Numbers, bin, eventually, output_lines, program, request, succeeded,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
@@ -105,6 +107,61 @@ fn work() -> [&'static str; 2] {
 /// Returns what a command has printed.
 fn text(output: Output) -> String {
     String::from_utf8(succeeded(output).stdout).unwrap()
+}
+
+/// Numbers with so many keys that the sums are some 20 MiB of state, most of which come again.
+const MANY: Numbers = Numbers { count: 2_000_000, rate: 100_000, keys: 900_000 };
+
+/// A cluster that keeps the state of checkpoints where `storage` says, with a job without an interval that has read all keys once; the
+/// job's id, and the path of its output.
+fn with_many_keys(storage: &[(&str, &str)], folder: &Path) -> (Cluster, String, PathBuf) {
+    let (savepoints, out) = (folder.join("savepoints").display().to_string(), folder.join("out"));
+    let own = [("execution.checkpointing.savepoint-dir", savepoints.as_str())];
+    let cluster = Cluster::start(&[&own[..], storage].concat(), 1);
+    let job = cluster.sum(MANY, &out, 1);
+    eventually(WITHIN, "all keys have come", || {
+        let vertices = cluster.block_on(cluster.client().job(&job)).ok()?.vertices;
+        vertices.iter().any(|vertex| vertex.metrics.read_records >= MANY.keys).then_some(())
+    });
+    (cluster, job, out)
+}
+
+#[test]
+fn a_job_without_an_interval_is_stopped_and_restored_with_more_state_than_the_jobmanager_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cluster, job, out) = with_many_keys(&[], folder.path());
+    let stopped = text(cluster.flott(&["stop", "--output", "json"], &[&job]));
+    let answer: serde_json::Value = serde_json::from_str(&stopped).unwrap();
+    cluster.await_state(&job, "FINISHED", WITHIN);
+    assert!(!out.exists(), "the data has not ended");
+    let savepoint = answer["savepoint"].as_str().unwrap();
+    let program = program("sequence_sum");
+    let args = MANY.args(&out);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let last = [&[&*program], &args[..]].concat();
+    let run = text(cluster.flott(&["run", "-d", "-s", savepoint, "-p", "1"], &last));
+    let job = run.trim().rsplit(' ').next().unwrap();
+    cluster.await_state(job, "FINISHED", WITHIN);
+    assert_eq!(output_lines(&out), MANY.sums());
+}
+
+#[test]
+fn a_job_whose_state_nobody_keeps_is_neither_stopped_nor_begun_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = [("execution.checkpointing.storage", "jobmanager")];
+    let (cluster, job, out) = with_many_keys(&storage, folder.path());
+    for (command, part) in [("savepoint", ""), ("stop", "the job is not stopped")] {
+        let refused = cluster.flott(&[command], &[&job]);
+        let why = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{command}: {why}");
+        assert!(why.contains("more than the 5242880 that the JobManager keeps"), "{why}");
+        assert!(why.contains(part), "{command}: {why}");
+        assert_eq!(cluster.block_on(cluster.client().job_status(&job)).unwrap().status, "RUNNING");
+    }
+    cluster.await_state(&job, "FINISHED", WITHIN);
+    assert_eq!(output_lines(&out), MANY.sums(), "no number was read twice");
+    let failures = cluster.block_on(cluster.client().job_exceptions(&job)).unwrap();
+    assert_eq!(failures.root_exception, None);
 }
 
 #[test]

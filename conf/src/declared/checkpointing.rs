@@ -51,18 +51,16 @@ options! {
     /// The number of complete checkpoints that are kept; older ones are deleted.
     RETAINED: NonZeroU32 = "execution.checkpointing.num-retained" => NonZeroU32::MIN, other ["state.checkpoints.num-retained"];
     /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
-    /// is not set, a job that takes checkpoints (periodic ones, one at its end for sinks that commit, savepoints) uses the folder `checkpoints` of the cluster in
-    /// `high-availability.storageDir` if `high-availability.type` is `filesystem` and that is a path; without high availability, in a cluster
-    /// that other machines cannot reach (`jobmanager.bind-host` is a loopback address, or the program runs by itself), a temporary folder
-    /// that is deleted with the JobManager.
+    /// is not set, a job that takes checkpoints (periodic ones, one at its end for sinks that commit, savepoints) uses the folder
+    /// `checkpoints` of the cluster in `high-availability.storageDir` if `high-availability.type` is `filesystem` and that is a path;
+    /// without high availability, in a cluster that other machines cannot reach (`jobmanager.bind-host` is a loopback address, or the
+    /// program runs by itself), a temporary folder that is deleted with the JobManager.
     /// Where there is neither, the JobManager keeps the state, which is limited to 5 MiB per task then; keyed state does not count at the
-    /// end of the data. A job is refused
-    /// when it is submitted if the JobManager cannot write to its directory, and fails when it starts if a TaskManager does not share it.
+    /// end of the data. A job is refused when it is submitted if the JobManager cannot write to its directory, and fails when it starts if a TaskManager does not share it.
     DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"],
         must be_absolute_if_set;
     /// Where the state of checkpoints goes: `filesystem` (into the directory `execution.checkpointing.dir` or its default; the job is
-    /// refused if there is none) or `jobmanager` (to the JobManager, at most 5 MiB per task,
-    /// even if a directory is set). Not set: into the directory, if the job has one.
+    /// refused if there is none) or `jobmanager` (to the JobManager, at most 5 MiB per task, even if a directory is set). Not set: into the directory, if the job has one.
     STORAGE: Option<Storage> = "execution.checkpointing.storage" => None, other ["state.checkpoint-storage"];
     /// The directory for savepoints, if a request names none: a path or URI like that of checkpoints. The JobManager writes it; a job
     /// that starts from a savepoint reads it on all machines.

@@ -389,9 +389,10 @@ impl JobCore {
         why: &FailureCause,
     ) {
         let Some(task) = self.exec.locate(attempt) else { return };
-        let is_final = self.checkpoints.pending(checkpoint).is_some_and(|(barrier, _, last)| {
-            !barrier.savepoint && !last.is_empty()
-        });
+        let is_final = self
+            .checkpoints
+            .pending(checkpoint)
+            .is_some_and(|(barrier, _, last)| !barrier.savepoint && !last.is_empty());
         let (text, is_fatal) = (&why.message, !why.recoverable);
         let why = format!("task '{}': {text}", self.exec.describe(task));
         self.checkpoints.decline(now.mono, checkpoint, why.clone());
