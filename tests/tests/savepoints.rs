@@ -6,9 +6,7 @@
 mod common;
 
 use common::visits::{committed, write_visits};
-use common::{
-    Cluster, Numbers, bin, eventually, output_lines, program, request, succeeded,
-};
+use common::{Cluster, Numbers, bin, eventually, output_lines, program, request, succeeded};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};

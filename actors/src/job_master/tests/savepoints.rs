@@ -125,10 +125,18 @@ async fn a_stop_is_answered_when_the_job_has_finished() {
     let gateway = f.gateway.clone();
     let ask = take(CheckpointKind::Stop { drain: true }, None);
     let taken = actix::spawn(async move { gateway.ask(ask).await });
+    // The job has no periodic checkpoints: one is taken before the stop.
     acknowledge_all(&f, &task_manager, 1).await;
-    let barrier = task_manager.triggered.all()[0].barrier;
-    assert!(barrier.last && barrier.drain);
-    until("committed", || task_manager.notified.all().iter().any(|told| told.complete)).await;
+    let barrier = |place: usize| task_manager.triggered.all().get(place).map(|it| it.barrier);
+    assert!(barrier(0).is_some_and(|before| !before.last && !before.savepoint));
+    until("the stop is triggered", || barrier(1).is_some()).await;
+    acknowledge_all(&f, &task_manager, 2).await;
+    assert!(barrier(1).is_some_and(|stop| stop.last && stop.drain));
+    let committed = || {
+        let told = task_manager.notified.all();
+        told.iter().any(|told| told.complete && told.checkpoint == 2)
+    };
+    until("committed", committed).await;
     assert!(!taken.is_finished());
     task_manager.finish_all().await;
     let folder = taken.await.unwrap().unwrap();
