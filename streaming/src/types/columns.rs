@@ -163,10 +163,24 @@ pub(super) fn read_lists<T: FlottType>(
     Ok(lengths.into_iter().map(|length| numbers.by_ref().take(length).collect()).collect())
 }
 
-/// Appends a column of texts: their lengths as numbers, then all bytes.
+/// Appends a column of texts, as [`write_bytes`] does.
 pub(super) fn write_texts<'a>(values: impl Iterator<Item = &'a str> + Clone, out: &mut Vec<u8>) {
-    write_numbers(values.clone().map(|text| text.len() as u64), 1, out);
-    values.for_each(|text| out.extend_from_slice(text.as_bytes()));
+    write_bytes(values.map(str::as_bytes), out);
+}
+
+/// Appends a column of lists of bytes: their lengths as numbers, then all bytes.
+pub(super) fn write_bytes<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
+    write_numbers(values.clone().map(|bytes| bytes.len() as u64), 1, out);
+    values.for_each(|bytes| out.extend_from_slice(bytes));
+}
+
+/// Reads a column of `count` lists of bytes that [`write_bytes`] wrote.
+///
+/// # Errors
+/// Fails when the bytes are not such a column.
+pub(super) fn read_bytes(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, CodecError> {
+    let (lengths, _) = read_lengths(count, input)?;
+    lengths.into_iter().map(|length| input.take(length).map(<[u8]>::to_vec)).collect()
 }
 
 /// Reads a column of `count` texts that [`write_texts`] wrote, and converts each text to a value.

@@ -210,7 +210,7 @@ pub trait FlottType: Sized + Send + 'static {
         Self::decode_vec(count, input)
     }
     /// Appends the lists of this element type, one of each record of a batch, without the number of lists: list by list, and for numbers
-    /// the lengths first and then all elements as one column.
+    /// and bytes the lengths first and then all elements as one column.
     #[doc(hidden)]
     fn encode_lists<'a, I>(lists: I, out: &mut Vec<u8>)
     where

@@ -2,7 +2,10 @@
 
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
-    columns::{fixed, read_lists, read_numbers, write_fixed, write_lists, write_numbers},
+    columns::{
+        fixed, read_bytes, read_lists, read_numbers, write_bytes, write_fixed, write_lists,
+        write_numbers,
+    },
     std_types::word,
     write_varint, write_zigzag,
 };
@@ -123,6 +126,12 @@ impl FlottType for u8 {
     }
     fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
         hasher.write_bytes(values);
+    }
+    fn encode_lists<'a, I: Iterator<Item = &'a Vec<Self>> + Clone>(lists: I, out: &mut Vec<u8>) {
+        write_bytes(lists.map(Vec::as_slice), out);
+    }
+    fn decode_lists(count: usize, input: &mut Reader<'_>) -> Result<Vec<Vec<Self>>, CodecError> {
+        read_bytes(count, input)
     }
     fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
         out.extend(values);

@@ -366,6 +366,20 @@ impl<T: FlottType, const N: usize> FlottType for [T; N] {
     fn weight(&self) -> usize {
         size_of::<Self>() + heap_of(self.iter())
     }
+    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+        match N {
+            0 => values.for_each(|value| value.encode(out)),
+            _ => T::encode_column(values.flatten(), out),
+        }
+    }
+    fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        if N == 0 {
+            return Self::decode_vec(count, input);
+        }
+        let mut parts = T::decode_column(count.saturating_mul(N), input)?.into_iter();
+        let array = |_| Self::try_from(parts.by_ref().take(N).collect::<Vec<T>>());
+        (0..count).map(array).collect::<Result<_, _>>().map_err(|_| CodecError::Truncated)
+    }
 }
 
 impl FlottType for Duration {

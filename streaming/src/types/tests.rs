@@ -76,9 +76,17 @@ proptest! {
     #[test]
     fn columns_of_lists(
         a in few(few(any::<u64>())), b in few((few(any::<i16>()), few(any::<f32>()), any::<String>())),
-        c in few(prop::option::of(few(any::<i64>()))), d in few(few(few(any::<u32>()))),
+        c in few(prop::option::of(few(any::<i64>()))), d in few(few(few(any::<u32>()))), e in few(few(any::<u8>())),
     ) {
-        columns(&a); columns(&b); columns(&c); columns(&d);
+        columns(&a); columns(&b); columns(&c); columns(&d); columns(&e);
+    }
+
+    #[test]
+    fn columns_of_arrays(
+        a: Vec<[u64; 3]>, b: Vec<([u8; 16], Option<[i32; 1]>)>, c: Vec<[(String, bool); 2]>, d: Vec<[u64; 0]>,
+        e: Vec<[[u16; 2]; 2]>,
+    ) {
+        columns(&a); columns(&b); columns(&c); columns(&d); columns(&e);
     }
 
     #[test]
@@ -123,6 +131,11 @@ proptest! {
             prop_assert!(lists.len() == count && lists.iter().map(Vec::len).sum::<usize>() <= bytes.len());
         }
         let _ = <(Vec<f64>, Vec<Vec<i16>>)>::decode_column(count, &mut input());
+        if let Ok(lists) = Vec::<u8>::decode_column(count, &mut input()) {
+            prop_assert!(lists.len() == count && lists.iter().map(Vec::len).sum::<usize>() <= bytes.len());
+        }
+        let _ = <([u32; 3], [String; 2], [u8; 0], [Option<u8>; 2])>::decode_column(count, &mut input());
+        prop_assert!(<[u16; 2]>::decode_column(usize::MAX, &mut input()).is_err());
     }
 
     #[test]
@@ -153,6 +166,17 @@ use crate::{
     batch::Batch,
     seam::{EdgeCodec, ErasedBatch},
 };
+
+#[test]
+fn a_batch_of_arrays_and_of_bytes_has_the_bytes_that_its_description_says() {
+    let mut bytes = Vec::new();
+    <[u64; 2]>::encode_column([[300, 301], [302, 303]].iter(), &mut bytes);
+    let numbers: &[u8] = &[1, 44, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3];
+    assert_eq!(bytes, numbers, "width, smallest number, distances");
+    bytes.clear();
+    Vec::<u8>::encode_column([vec![7, 8], vec![], vec![9]].iter(), &mut bytes);
+    assert_eq!(bytes, [1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 7, 8, 9], "lengths, then all bytes");
+}
 
 #[test]
 fn a_number_of_a_column_that_is_too_large_is_refused() {
