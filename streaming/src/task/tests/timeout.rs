@@ -23,6 +23,8 @@ const STEP: usize = 64;
 enum Input {
     /// A record that takes so many microseconds.
     Record(u64),
+    /// A record that takes so many microseconds and that a filter drops: only the watermark after it goes on.
+    Dropped(u64),
     /// A pause of so many microseconds in which nothing comes.
     Pause(u64),
 }
@@ -115,16 +117,20 @@ impl Head for Reading {
     fn step(&mut self, _: usize) -> Result<Progress, TaskError> {
         for _ in 0..STEP {
             let next = self.0.world().input.front().copied();
-            let took = match next {
+            let (took, passes) = match next {
                 None => return Ok(Progress::Finished),
                 Some(Input::Pause(_)) => return Ok(Progress::Starved),
-                Some(Input::Record(took)) => took,
+                Some(Input::Record(took)) => (took, true),
+                Some(Input::Dropped(took)) => (took, false),
             };
             self.0.world().input.pop_front();
             let end = self.0.world().now + took;
             self.0.advance(end);
             self.0.world().unsent.get_or_insert(end);
-            TaskCounters::add(&self.1.counters.records_out, 1);
+            match passes {
+                true => TaskCounters::add(&self.1.counters.records_out, 1),
+                false => self.1.counters.watermark_ms.store(end, Ordering::Relaxed),
+            }
             if self.1.interrupt.is_raised() {
                 break;
             }
@@ -212,7 +218,8 @@ fn longest_wait(input: Vec<Input>, first_look: u64) -> u64 {
             }
         }
     }
-    seen.world().longest
+    let world = seen.world();
+    world.longest.max(world.unsent.map_or(0, |since| world.now - since))
 }
 
 fn input() -> impl Strategy<Value = Vec<Input>> {
@@ -224,6 +231,8 @@ fn input() -> impl Strategy<Value = Vec<Input>> {
         records(300, 1_000),
         records(9_000, 60),
         records(45_000, 10),
+        (1_usize..1_000).prop_map(|many| vec![Input::Dropped(300); many]),
+        (1_u64..50_000).prop_map(|us| vec![Input::Dropped(us), Input::Pause(200_000)]),
         (1_000_u64..200_000).prop_map(|us| vec![Input::Pause(us)]),
         (1_000_u64..8_000).prop_map(|us| vec![Input::Pause(us), Input::Record(100)]),
     ];
@@ -234,7 +243,10 @@ proptest! {
     /// Whatever the length of the records and the pauses between them, output waits for the buffer timeout and one record at most.
     #[test]
     fn output_waits_for_the_buffer_timeout_and_the_record_at_work(input in input(), look in 0_u64..50_000) {
-        let slowest = input.iter().map(|input| if let Input::Record(us) = input { *us } else { 0 });
+        let slowest = input.iter().map(|input| match input {
+            Input::Record(us) | Input::Dropped(us) => *us,
+            Input::Pause(_) => 0,
+        });
         let most = TIMEOUT_US + LATE_US + slowest.max().unwrap_or(0);
         let waited = longest_wait(input, look);
         prop_assert!(waited <= most, "{waited} us of {most}");
@@ -248,4 +260,17 @@ fn output_behind_slow_records_is_sent_after_the_buffer_timeout() {
         assert!(waited <= TIMEOUT_US + LATE_US + 9_000, "{waited} us, first look after {look}");
         assert!(waited > TIMEOUT_US / 2, "it waits for more records all the same: {waited} us");
     }
+}
+
+#[test]
+fn a_watermark_alone_leaves_within_the_buffer_timeout() {
+    let pause = Input::Pause(3 * TIMEOUT_US);
+    for (records, what) in [(1, "one record"), (1_000, "load")] {
+        let mut input = vec![Input::Dropped(1_000); records];
+        input.push(pause);
+        let waited = longest_wait(input, 1_000);
+        assert!(waited <= TIMEOUT_US + LATE_US + 1_000, "{waited} us behind {what}");
+    }
+    let waited = longest_wait(vec![Input::Dropped(1_000); 1_000], 1_000);
+    assert!(waited > TIMEOUT_US / 4, "it waits for records all the same: {waited} us");
 }
