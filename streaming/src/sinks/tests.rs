@@ -425,7 +425,7 @@ fn a_checksum_does_not_depend_on_order_or_parallelism() {
 
 #[test]
 fn lines_are_printed_with_the_subtask_where_there_are_several() {
-    use crate::operators::{Consumer, Link, SideOutputs};
+    use crate::{batch::NO_TIME, testing};
     use std::sync::Mutex;
     static PRINTED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     struct Out;
@@ -438,12 +438,15 @@ fn lines_are_printed_with_the_subtask_where_there_are_several() {
             Ok(())
         }
     }
-    let next = Box::new(crate::chain::NoConsumer);
-    let context = crate::operators::OperatorContext::for_tests(1, 2);
-    let mut print = Link::new(Print::to(|| Out), next, SideOutputs::default(), context);
-    print.open().unwrap();
-    print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)].into()).unwrap();
+    let records = [("a".to_owned(), 1_u64), ("b".to_owned(), 2)].map(|record| (record, NO_TIME));
+    let mut second = testing::operator(Print::to(|| Out)).subtask(1, 2).open().unwrap();
+    second.push_batch(records.clone()).unwrap();
     assert_eq!(*PRINTED.lock().unwrap(), b"2> a\t1\n2> b\t2\n");
+    PRINTED.lock().unwrap().clear();
+    let mut only = testing::operator(Print::to(|| Out)).interrupted().open().unwrap();
+    only.push_batch(records).unwrap();
+    only.end_of_input().unwrap();
+    assert_eq!(*PRINTED.lock().unwrap(), b"a\t1\nb\t2\n");
 }
 
 /// A record whose line takes long to write: mail comes while that of the number 2 is written.

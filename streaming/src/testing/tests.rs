@@ -14,6 +14,7 @@ use std::time::Duration;
 
 mod interrupted;
 mod keyed;
+mod lines;
 
 /// Returns the output of an operator for some numbers, whose times are the numbers themselves.
 fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
