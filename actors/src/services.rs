@@ -305,7 +305,7 @@ pub enum ConfirmError {
 }
 
 /// A contender's place in an election, as [`LeaderElection::contend`] returns it, for as long as this value lives: dropping it withdraws
-/// from the election and takes back a published address. No revocation is sent then.
+/// from the election and takes back a published address, soon after the drop has returned. No revocation is sent then.
 #[derive(derive_more::Debug)]
 #[debug("Contention")]
 pub struct Contention {

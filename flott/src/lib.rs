@@ -15,14 +15,23 @@
 //! ```
 //!
 //! Documentation of the re-exported items is written in the crate `streaming`, which programs need not name: where an example says
-//! `use streaming::sinks::FileSink`, a program says `use flott::sinks::FileSink`, and `#[flott(crate = streaming)]` is left out.
+//! `use streaming::sinks::FileSink`, a program says `use flott::sinks::FileSink`, and `#[flott(crate = streaming)]` is left out:
+//!
+//! ```
+//! use flott::{
+//!     Environment, ResourceProfile, Result,
+//!     api::KeyedStream,
+//!     time::{SourceTimestamps, WatermarkGenerator, WatermarkStrategy},
+//! };
+//! # let _ = |env: &Environment| env.set_slot_resources("large", ResourceProfile::default());
+//! ```
 //!
 //! This crate re-exports the public API and starts programs; it must never hold other behaviour of its own.
 
 pub use derive::{FlottType, main};
 pub use streaming::{
-    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, sinks, sources, state,
-    testing, types,
+    Args, Environment, MemorySize, ProgramEntry, ResourceProfile, Stream, TaskError, api, batch,
+    operators, sinks, sources, state, testing, time, types,
 };
 
 use streaming::memory::allocator::Counting;

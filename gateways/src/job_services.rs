@@ -204,9 +204,10 @@ pub struct HostExit {
 }
 
 /// Dispatcher → ProgramHosts: says that the job has finished, and that its host goes on to serve the results that the
-/// job collected for its client; repeated at each request for them. The host keeps its place for at least 5 s after
-/// each call. After that it may be ended when its place is needed; the host whose latest `ServeCollected` is the oldest
-/// is ended first. Does nothing if the job has no host here or its host is being ended.
+/// job collected for its client; repeated at each request for them. For 5 s after each call the host is not ended to make
+/// room; after that it may be, once no idle host is left to end, the one whose latest `ServeCollected` is the oldest first. When memory
+/// runs short, such a host is ended before all others, unless its latest call was within the last 2 s. Does nothing if the job has no
+/// host here or its host is being ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// Job that has finished, whose host keeps its results.

@@ -24,6 +24,7 @@ pub(crate) use sync::lock;
 
 pub use api::{Args, Environment, ProgramEntry, SHIPPED_VARIABLE, Stream, build};
 pub use graph::BuiltJob;
+pub use model::{MemorySize, ResourceProfile};
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, CoordinatorWaker,
     EdgeCodec, Element, ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort,

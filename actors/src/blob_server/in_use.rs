@@ -27,7 +27,8 @@ pub struct Needed {
 
 /// A handle to the record of the blobs that are needed, by which the leading Dispatcher (jobs) and the REST endpoint (uploaded programs)
 /// tell the BlobServer of the same process what it must not remove. The record is in memory. Its methods return at once: the BlobServer
-/// removes in the background. Clones share the record. At first the jobs' needs are unknown: then no permanent blob is removed.
+/// removes in the background. Clones share the record. While the jobs' needs are unknown, no permanent blob is removed: at first, and
+/// whenever no Dispatcher of this process leads, it still recovers jobs, or another leader has taken a job over from it.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
 

@@ -404,7 +404,7 @@ mod tests {
         let kept = |checkpoint| {
             let bytes = Bytes::from(vec![0; 100 << 10]);
             let chunks = (0..1000u32).map(|n| {
-                let chunk = StateChunk { groups: None, bytes: bytes.clone() };
+                let chunk = StateChunk { groups: None, bytes: bytes.clone(), is_early: false };
                 let key = (attempt, checkpoint, OperatorId(u128::from(n % 2)));
                 snapshots.store_chunk(key, chunk, (&runtime, &parent))
             });

@@ -101,15 +101,15 @@ impl Environment {
     /// [`Environment::set_parallelism`]; the build fails if its value is not a whole number from 1 to 32768.
     ///
     /// ```
-    /// use model::ResourceProfile;
-    /// use streaming::{Environment, operators::BoxError};
+    /// use streaming::{Environment, MemorySize, ResourceProfile, operators::BoxError};
     ///
     /// fn placed(env: &Environment) -> Result<(), BoxError> {
     ///     env.set_name(format!("lines of {}", env.option("program.tenant").unwrap_or("all")));
     ///     env.set_max_parallelism(1_024);
     ///     env.set_option("execution.buffer-timeout.interval", "10 ms");
-    ///     for group in ["default", "large"] {
-    ///         env.set_slot_resources(group, ResourceProfile::default());
+    ///     for (group, mib) in [("default", 256), ("large", 1_024)] {
+    ///         let task = MemorySize::from_mib(mib);
+    ///         env.set_slot_resources(group, ResourceProfile { task, ..ResourceProfile::default() });
     ///     }
     ///     env.socket_text("localhost:9999").map(|line| line.len() as u64).slot_sharing_group("large").print();
     ///     Ok(())

@@ -126,7 +126,8 @@ impl<T> Stream<T> {
     }
 
     /// Makes the operator begin a chain, so that its records come over the exchange, to a task of its own. Operators that read its
-    /// output may still be chained to it.
+    /// output may still be chained to it. The build fails if the stream comes from no operator, such as that of
+    /// [`Stream::rebalance`] or [`Stream::union`].
     pub fn disable_chaining(self) -> Self {
         self.set("disable_chaining", |node| node.cut = true)
     }

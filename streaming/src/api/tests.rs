@@ -13,6 +13,7 @@ use crate::{
 use model::{ContentHash, JobId, JobVertex, ShipStrategy};
 use std::{collections::BTreeMap, path::Path};
 
+mod facade;
 mod moved;
 
 pub(crate) fn inputs(parallelism: u32) -> BuildInputs {

@@ -135,6 +135,9 @@ pub(crate) fn text_of(error: &BoxError) -> String {
 ///     type Out = u8;
 ///     const HAS_STATE: bool = true;
 ///     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+///         if !context.is_restored() {
+///             println!("subtask {} begins with 0", context.subtask());
+///         }
 ///         while let Some(snapshot) = context.next_snapshot()? {
 ///             self.records += snapshot.iter().sum::<u8>();
 ///         }

@@ -154,7 +154,8 @@ impl<'a> Slice<'a> {
         Slice::new(usize::MAX, usize::MAX, &|| false)
     }
 
-    /// Counts `bytes` of work that was done. Returns false if the slice ends and the caller should go on in the next one.
+    /// Counts `bytes` of work that was done. Returns false if the slice ends (see [`Slice::new`]) and the caller should go on in the
+    /// next one.
     #[inline]
     pub fn goes_on(&mut self, bytes: usize) -> bool {
         self.done = self.done.saturating_add(bytes);

@@ -310,10 +310,12 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         Ok(gathered.take_records().into_iter().map(|(record, _)| record).collect())
     }
     /// Takes a checkpoint, with the number after that of the last one, and returns the operator's encoded state, for
-    /// [`HarnessBuilder::restore`]; empty if the operator has none. The operator is not told that the checkpoint is complete.
+    /// [`HarnessBuilder::restore`]; empty if the operator has none. As with [`OperatorHarness::barrier`], the clock moves where the
+    /// operator waits for a timer. The operator is not told that the checkpoint is complete.
     ///
     /// # Errors
-    /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded.
+    /// Returns the error with which the operator's task would fail, such as [`TaskError::Codec`] for state that cannot be encoded;
+    /// [`TaskError::Deployment`] if the operator waits for mail that it has not asked for.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
         self.barrier(self.checkpoint + 1, false)
     }

@@ -322,8 +322,8 @@ impl Outside {
                     StateHandle::Inline(state) => u32::from(state[0]) == task.attempt.subtask,
                     other => panic!("{other:?}"),
                 };
-                let states = task.restore.iter().flat_map(|(_, states)| states);
-                let reader = match states.filter(own).last() {
+                let mut states = task.restore.iter().flat_map(|(_, states)| states);
+                let reader = match states.rfind(own) {
                     Some(StateHandle::Inline(state)) => SplitReader::of(state),
                     _ => SplitReader::default(),
                 };
@@ -504,9 +504,9 @@ impl Outside {
                 self.w.pass(500);
                 self.carry_out();
             }
-            36..=59 => self.host_answers(n % 16 != 0),
+            36..=59 => self.host_answers(!n.is_multiple_of(16)),
             60..=75 => self.acknowledge(n),
-            76..=82 => self.persisted(n % 8 != 0),
+            76..=82 => self.persisted(!n.is_multiple_of(8)),
             83..=90 => {
                 if !self.cancelled.is_empty() {
                     let attempt = self.cancelled.remove(n % self.cancelled.len());
