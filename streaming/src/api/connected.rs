@@ -10,8 +10,8 @@ use crate::{
     batch::Batch,
     operators::{
         BothInputs, BroadcastOperator, BroadcastProcessFunction, CoProcessFunction, Collector,
-        Either, EitherKey, FlatMap, KeySelector, KeyedBroadcastProcessFunction,
-        KeyedCoProcessFunction, KeyedOperator, Map, Operator, Process, Reading, broadcast_state,
+        Either, EitherKey, KeySelector, KeyedBroadcastProcessFunction, KeyedCoProcessFunction,
+        KeyedOperator, Operator, Process, Reading, broadcast_state, co_flat_map, co_map,
     },
     seam::ErasedBatch,
     state::State,
@@ -152,13 +152,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         F: FnMut(A) -> U + Clone + Send + 'static,
         G: FnMut(B) -> U + Clone + Send + 'static,
     {
-        self.transform("co_map", move || {
-            let (mut first, mut second) = (first.clone(), second.clone());
-            Map::new(move |record| match record {
-                Either::Left(record) => first(record),
-                Either::Right(record) => second(record),
-            })
-        })
+        self.transform("co_map", move || co_map(first.clone(), second.clone()))
     }
 
     /// Replaces every record by those that the function of its stream (`first` or `second`) emits: none, one or several, with the event
@@ -180,13 +174,7 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         F: FnMut(A, &mut Collector<U>) + Clone + Send + 'static,
         G: FnMut(B, &mut Collector<U>) + Clone + Send + 'static,
     {
-        self.transform("co_flat_map", move || {
-            let (mut first, mut second) = (first.clone(), second.clone());
-            FlatMap::new(move |record, out: &mut Collector<U>| match record {
-                Either::Left(record) => first(record, out),
-                Either::Right(record) => second(record, out),
-            })
-        })
+        self.transform("co_flat_map", move || co_flat_map(first.clone(), second.clone()))
     }
 
     /// Runs a function that is opened and closed and may fail; see [`CoProcessFunction`].

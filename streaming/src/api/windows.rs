@@ -117,12 +117,15 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     }
 }
 
-impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
+impl<T, S, W> WindowedStream<T, S, W> {
     /// Keeps each window until the watermark is `lateness` beyond its end: 0 by default, rounded down to whole milliseconds. A record that
     /// arrives in that time makes the window emit its whole result for the record's key once more; a session that it extends beyond the
     /// watermark does so only at its new end. A record that arrives later is dropped, or goes to [`WindowedStream::side_output_late_data`].
     /// The state of windows grows with `lateness`.
-    pub fn allowed_lateness(self, lateness: Duration) -> Self {
+    pub fn allowed_lateness(self, lateness: Duration) -> Self
+    where
+        W: EventTimeAssigner,
+    {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
 
@@ -149,7 +152,10 @@ impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     ///     counts.side_output(&LATE).discard();
     /// }
     /// ```
-    pub fn side_output_late_data(self, tag: &OutputTag<T>) -> Self {
+    pub fn side_output_late_data(self, tag: &OutputTag<T>) -> Self
+    where
+        W: EventTimeAssigner,
+    {
         Self { lateness: self.lateness.with_output(*tag), ..self }
     }
 }

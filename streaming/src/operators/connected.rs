@@ -4,8 +4,8 @@
 //! an operator like any other: interruptions, resident keys and the order of records are handled in one place.
 
 use super::{
-    BoxError, Collector, Context, KeySelector, KeyedProcessFunction, OperatorContext,
-    ProcessFunction, Timer, process::lives_as,
+    BoxError, Collector, Context, FlatMap, KeySelector, KeyedProcessFunction, Map, Operator,
+    OperatorContext, ProcessFunction, Timer, process::lives_as,
 };
 use crate::{state::State, types::Record};
 
@@ -17,6 +17,40 @@ pub enum Either<A, B> {
     Left(A),
     /// A record of the second stream.
     Right(B),
+}
+
+/// Creates the operator of a `map` over two streams: emits, for each record, the one that the function of its stream returns, with the same
+/// event time.
+pub(crate) fn co_map<A, B, U>(
+    mut first: impl FnMut(A) -> U + Send + 'static,
+    mut second: impl FnMut(B) -> U + Send + 'static,
+) -> impl Operator<Either<A, B>, Out = U>
+where
+    A: Record,
+    B: Record,
+    U: Record,
+{
+    Map::new(move |record| match record {
+        Either::Left(record) => first(record),
+        Either::Right(record) => second(record),
+    })
+}
+
+/// Creates the operator of a `flat_map` over two streams: calls the function of the record's stream, which emits any number of records,
+/// with the event time of that record.
+pub(crate) fn co_flat_map<A, B, U>(
+    mut first: impl FnMut(A, &mut Collector<U>) + Send + 'static,
+    mut second: impl FnMut(B, &mut Collector<U>) + Send + 'static,
+) -> impl Operator<Either<A, B>, Out = U>
+where
+    A: Record,
+    B: Record,
+    U: Record,
+{
+    FlatMap::new(move |record, out: &mut Collector<U>| match record {
+        Either::Left(record) => first(record, out),
+        Either::Right(record) => second(record, out),
+    })
 }
 
 /// A function over two streams without keys that is opened and closed and may fail. Each subtask works on its own clone, and what the clone

@@ -34,6 +34,7 @@ pub(crate) use assign::{ask_interval, watermark_state};
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{BroadcastProcessFunction, KeyedBroadcastProcessFunction};
 pub use connected::{CoProcessFunction, Either, KeyedCoProcessFunction};
+pub(crate) use connected::{co_flat_map, co_map};
 pub use consumer::Flow;
 pub use context::{OperatorContext, OperatorMail};
 pub(crate) use context::{split_ticket, ticket_of};

@@ -3,8 +3,8 @@
 use super::*;
 use crate::batch::NO_TIME;
 use crate::operators::{
-    AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, OperatorContext,
-    OutputTag, Timer, TryFilter, TryFlatMap, TryMap,
+    AssignWatermarks, BoxError, Collector, Either, Filter, FlatMap, Inspect, Map, OperatorContext,
+    OutputTag, Timer, TryFilter, TryFlatMap, TryMap, co_flat_map, co_map,
 };
 use crate::seam::TaskError;
 use crate::sinks::{CommittingSinkWriter, NoCommitter, Sink, SinkWriter, WriterContext};
@@ -56,6 +56,32 @@ fn records_keep_their_times_on_their_way() {
         Ok(())
     };
     assert_eq!(made(|| TryFlatMap::new(one), &numbers), [(1, Some(7)), (2, Some(7)), (3, Some(7))]);
+}
+
+#[test]
+fn functions_of_connected_streams_get_the_records_of_their_stream() {
+    let text = |text: &str| text.to_owned();
+    let records =
+        || [(Either::Left(2_u64), 1), (Either::Right(text("a")), 2), (Either::Left(0), 3)];
+    for interrupted in [false, true] {
+        let map = operator(co_map(|n: u64| n.to_string(), |text: String| text + "!"));
+        let mut map = if interrupted { map.interrupted() } else { map }.open().unwrap();
+        map.push_batch(records()).unwrap();
+        map.watermark(3).unwrap();
+        let mapped = [(text("2"), Some(1)), (text("a!"), Some(2)), (text("0"), Some(3))];
+        assert_eq!((map.timed_output(), map.last_watermark()), (mapped.to_vec(), Some(3)));
+
+        let flat = operator(co_flat_map(
+            |n: u64, out: &mut Collector<String>| {
+                (0..n).for_each(|i| out.collect(i.to_string()));
+            },
+            |text: String, out: &mut Collector<String>| out.collect_at(text, 9),
+        ));
+        let mut flat = if interrupted { flat.interrupted() } else { flat }.open().unwrap();
+        flat.push_batch(records()).unwrap();
+        let made = [(text("0"), Some(1)), (text("1"), Some(1)), (text("a"), Some(9))];
+        assert_eq!(flat.timed_output(), made);
+    }
 }
 
 #[test]

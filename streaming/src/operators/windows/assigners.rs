@@ -104,6 +104,11 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
 ///     late.print();
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no late records",
+    label = "not windows of event time",
+    note = "windows of processing time and of a number of records take every record: leave `allowed_lateness` and `side_output_late_data` out, or use windows of event time, such as `TumblingEventTimeWindows`"
+)]
 pub trait EventTimeAssigner {}
 
 /// Returns the duration in milliseconds, rounded down, at most `i64::MAX`.
