@@ -207,14 +207,15 @@ pub struct NotifyOnHost {
     pub complete: bool,
 }
 
-/// JobMaster → program host: asks every coordinator (an operator's part that runs once per job, here on the JobManager) for its snapshot of
-/// a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all are there (the JobMaster waits 60 s);
-/// with none if the host has only built a graph. One failure fails the call; `CoordinationError::Unavailable` if the host has not even done
-/// that, or 4,096 requests wait in it.
+/// JobMaster → program host: asks coordinators (operators' parts that run once per job, here on the JobManager) for their snapshots of
+/// a checkpoint. Answered with the snapshots by operator, in the operators' own encodings, when all are there (the JobMaster waits 60 s).
+/// One failure fails the call: `CoordinationError::Unavailable` if one of the coordinators was not started, or 4,096 requests wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SnapshotCoordinators {
     /// The number of the checkpoint that the snapshots are for.
     pub checkpoint: u64,
+    /// The operators whose coordinators take a snapshot, and no others: these may be starting.
+    pub operators: BTreeSet<OperatorId>,
 }
 
 /// JobMaster → program host: tells the coordinators (the operators' parts that run once per job, here on the

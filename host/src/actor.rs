@@ -244,7 +244,7 @@ impl Handler<Ask<SnapshotCoordinators>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<SnapshotCoordinators>, _: &mut Self::Context) -> Self::Result {
         match self.running_coordination() {
-            Ok(coordination) => coordination.snapshot(ask.body.checkpoint).boxed_local(),
+            Ok(coordination) => coordination.snapshot(ask.body).boxed_local(),
             Err(error) => now(Err(error)),
         }
     }

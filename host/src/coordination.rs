@@ -8,7 +8,9 @@ use crate::program;
 use futures::channel::oneshot;
 use gateways::{
     job_master::CoordinationError,
-    program_host::{BuildError, BuildGraph, ResetSubtasks, StartCoordinators},
+    program_host::{
+        BuildError, BuildGraph, ResetSubtasks, SnapshotCoordinators, StartCoordinators,
+    },
 };
 use model::{ExecutionAttemptId, JobGraph, JobMasterId, OperatorId};
 use runner::{Begun, Inbox, Runner, Work};
@@ -38,7 +40,7 @@ enum Request {
     Event(ExecutionAttemptId, OperatorId, Vec<u8>, Reply<Answered>),
     Client(OperatorId, Vec<u8>, Reply<Answered>),
     JobEnded(bool, Reply<Result<(), CoordinationError>>),
-    Snapshot(u64, Reply<Result<Answers, CoordinationError>>),
+    Snapshot(SnapshotCoordinators, Reply<Result<Answers, CoordinationError>>),
     Reset(ResetSubtasks, Reply<Result<Answers, CoordinationError>>),
     CheckpointEnded(u64, bool, Reply<Result<(), CoordinationError>>),
 }
@@ -141,13 +143,13 @@ impl Coordination {
         async move { answered(queued, answer).await }
     }
 
-    /// Makes every coordinator take its snapshot; completes when all of them have, or with the first failure.
+    /// Makes coordinators take their snapshots; completes when all of these have, or with the first failure.
     pub(crate) fn snapshot(
         &self,
-        checkpoint: u64,
+        ask: SnapshotCoordinators,
     ) -> impl Future<Output = Result<Vec<(OperatorId, ByteBuf)>, CoordinationError>> + use<> {
         let (reply, answer) = oneshot::channel();
-        let queued = self.queue(Request::Snapshot(checkpoint, reply));
+        let queued = self.queue(Request::Snapshot(ask, reply));
         async move { all_of(answered(queued, answer).await?, "it has no snapshot").await }
     }
 
@@ -273,11 +275,11 @@ impl Side {
             Request::JobEnded(finished, reply) => {
                 let _ = reply.send(self.job_ended(finished));
             }
-            Request::Snapshot(checkpoint, reply) => {
-                let taken = self.coordinators.iter().map(|(operator, runner)| {
+            Request::Snapshot(SnapshotCoordinators { checkpoint, operators }, reply) => {
+                let taken = operators.into_iter().map(|operator| {
                     let (taken, snapshot) = oneshot::channel();
-                    runner.post(Work::Snapshot(checkpoint, taken));
-                    (*operator, snapshot)
+                    self.hand_on(operator, Work::Snapshot(checkpoint, taken));
+                    (operator, snapshot)
                 });
                 let _ = reply.send(Ok(taken.collect()));
             }

@@ -491,7 +491,9 @@ async fn a_coordinator_that_is_slow_in_a_call_holds_up_no_other_ones_requests_an
     let graph = cluster.build(&coordinators, 2, &["slow-enumerator", &text]).await;
     let node = |name: &str| graph.nodes.iter().find(|node| node.name == name).unwrap();
     let (slow, quick) = (node("slow").id, node("quick").operator_id);
-    let snapshot = gateway.ask_within(SnapshotCoordinators { checkpoint: 1 }, PATIENCE);
+    let operators = cluster.start_coordinators(&graph).operators;
+    let ask = SnapshotCoordinators { checkpoint: 1, operators: operators.clone() };
+    let snapshot = gateway.ask_within(ask, PATIENCE);
     let meanwhile = async {
         while programs::SNAPSHOTS.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -504,6 +506,12 @@ async fn a_coordinator_that_is_slow_in_a_call_holds_up_no_other_ones_requests_an
         ));
         // Splits that are assigned behind a snapshot are held until its checkpoint has ended.
         let ended = CoordinatorsCheckpointEnded { checkpoint: 1, complete: false };
+        gateway.ask(ended).await.unwrap();
+        // Nor does it hold up a checkpoint in which its region takes no part.
+        let alone = SnapshotCoordinators { checkpoint: 2, operators: [quick].into() };
+        let taken = gateway.ask(alone).await.unwrap();
+        assert_eq!(taken.iter().map(|(operator, _)| *operator).collect::<Vec<_>>(), [quick]);
+        let ended = CoordinatorsCheckpointEnded { checkpoint: 2, complete: false };
         gateway.ask(ended).await.unwrap();
         let attempts = deploy(&graph, &[&worker], 0).await;
         let others = |attempt: &&model::ExecutionAttemptId| {
@@ -522,7 +530,7 @@ async fn a_coordinator_that_is_slow_in_a_call_holds_up_no_other_ones_requests_an
     let (snapshot, tasks) =
         futures::future::join(snapshot, soon("the other coordinator", meanwhile)).await;
     let snapshot = snapshot.unwrap().into_iter().map(|(operator, _)| operator);
-    assert_eq!(snapshot.collect::<BTreeSet<_>>(), cluster.start_coordinators(&graph).operators);
+    assert_eq!(snapshot.collect::<BTreeSet<_>>(), operators);
     cluster.all(S::Finished, tasks).await;
 }
 

@@ -102,20 +102,18 @@ impl JobMaster {
     }
 
     /// Has the coordinators take their snapshots.
-    pub(super) fn snapshot_coordinators(&self, checkpoint: u64, ctx: &mut Context<Self>) {
+    pub(super) fn snapshot_coordinators(&self, ask: SnapshotCoordinators, ctx: &mut Context<Self>) {
+        let checkpoint = ask.checkpoint;
         let host = self.host.as_ref().map(|host| (host.gateway.clone(), host.session));
         let (addr, hosts, job) = (ctx.address(), self.deps.hosts.clone(), self.job_id());
         actix::spawn(async move {
             let outcome = match host {
-                Some((gateway, session)) => {
-                    let ask = SnapshotCoordinators { checkpoint };
-                    match gateway.ask_within(ask, SNAPSHOT_WITHIN).await {
-                        Err(CallError::Fabric(error)) => {
-                            Err(told_by_exit(&hosts, job, session, SNAPSHOT, &error).await.message)
-                        }
-                        answered => answered.map_err(|error| error.to_string()),
+                Some((gateway, session)) => match gateway.ask_within(ask, SNAPSHOT_WITHIN).await {
+                    Err(CallError::Fabric(error)) => {
+                        Err(told_by_exit(&hosts, job, session, SNAPSHOT, &error).await.message)
                     }
-                }
+                    answered => answered.map_err(|error| error.to_string()),
+                },
                 None => Err("the job's coordinators are gone".to_owned()),
             };
             let outcome = outcome.map(|states| {

@@ -7,6 +7,7 @@ use actix::{AsyncContext, Context};
 use control::job_master::Command;
 use control::scheduler::{Deployment, ProducerTable};
 use gateways::job_services::JobReachedTerminalState;
+use gateways::program_host::SnapshotCoordinators;
 use gateways::task_executor::{CancelTasks, DeployTasks, EdgeProducers, FreeSlot, TaskDeployment};
 use gateways::{CallError, NodeAddress, until_answered};
 use model::{EdgeId, ExecutionAttemptId, FailureCause, JobId, JobStatus};
@@ -71,8 +72,8 @@ impl JobMaster {
             Command::ResetSubtasks { round, attempts, checkpoint } => {
                 self.reset_subtasks(round, attempts, checkpoint, ctx);
             }
-            Command::SnapshotCoordinators { checkpoint } => {
-                self.snapshot_coordinators(checkpoint, ctx);
+            Command::SnapshotCoordinators { checkpoint, operators } => {
+                self.snapshot_coordinators(SnapshotCoordinators { checkpoint, operators }, ctx);
             }
             Command::TriggerCheckpoint { task_manager, attempts, barrier } => {
                 self.trigger_checkpoint(&task_manager.resource_id, attempts, barrier);

@@ -43,9 +43,9 @@ const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration:
 /// An action that the checkpoint coordinator asks its caller for ([`Checkpoints::take_steps`]); actions are done in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
-    /// Have the operator coordinators take their snapshots for the checkpoint with this number. The answer is given to
+    /// Have the coordinators of these operators take their snapshots for the checkpoint with this number. The answer is given to
     /// [`Checkpoints::coordinators_answered`].
-    SnapshotCoordinators(u64),
+    SnapshotCoordinators(u64, BTreeSet<OperatorId>),
     /// Have the sources of the job send the barrier of the checkpoint with this number. Subtasks answer with acknowledgements.
     Trigger(u64),
     /// Store a savepoint, of which every part has arrived, in its folder. The outcome goes to [`Checkpoints::savepoint_stored`].
@@ -205,6 +205,7 @@ impl Checkpoints {
             self.due = now.saturating_add(self.config.interval.unwrap_or_default());
         }
         let coordinated = scope.coordinated;
+        let operators = coordinated.keys().copied().collect();
         let phase = if coordinated.is_empty() { Phase::Tasks } else { Phase::Coordinators };
         self.history.begin((now, now_unix_ms), checkpoint, kind, &scope.others);
         let absent = scope.coordinators.keys().copied().collect();
@@ -229,7 +230,7 @@ impl Checkpoints {
             },
         });
         self.out.push(match phase {
-            Phase::Coordinators => CheckpointStep::SnapshotCoordinators(checkpoint),
+            Phase::Coordinators => CheckpointStep::SnapshotCoordinators(checkpoint, operators),
             _ => CheckpointStep::Trigger(checkpoint),
         });
         checkpoint

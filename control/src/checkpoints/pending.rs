@@ -53,7 +53,7 @@ pub(super) struct Pending {
     /// The subtasks that end with this checkpoint.
     pub(super) last: BTreeSet<TaskIndex>,
     /// The names of the operators whose coordinators take snapshots.
-    pub(super) coordinated: BTreeSet<String>,
+    pub(super) coordinated: BTreeMap<OperatorId, String>,
     /// The operators whose coordinators take no part.
     pub(super) absent: BTreeSet<OperatorId>,
     pub(super) parts: Parts,
@@ -69,7 +69,7 @@ impl Pending {
     /// names all of them, but no more than three.
     pub(super) fn missing(&self) -> String {
         if self.phase == Phase::Coordinators {
-            let names = self.coordinated.iter().take(NAMED_MAX).map(|name| format!("'{name}'"));
+            let names = self.coordinated.values().take(NAMED_MAX).map(|name| format!("'{name}'"));
             let names = names.collect::<Vec<_>>().join(", ");
             let more = match self.coordinated.len().saturating_sub(NAMED_MAX) {
                 0 => String::new(),

@@ -15,9 +15,9 @@ pub struct Scope {
     pub last: BTreeSet<TaskIndex>,
     /// The parts of all other subtasks, from the latest checkpoint: they have finished, or their region waits for slots.
     pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
-    /// Names of the operators whose coordinators run and have to take snapshots first; if it is empty, the barrier is given to the sources
-    /// at once.
-    pub coordinated: BTreeSet<String>,
+    /// The operators whose coordinators run and have to take snapshots first, with their names; if it is empty, the barrier is given to the
+    /// sources at once.
+    pub coordinated: BTreeMap<OperatorId, String>,
     /// The states of the coordinators that take no snapshot because their region waits for slots, from the latest checkpoint
     /// (`None`: no state).
     pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,

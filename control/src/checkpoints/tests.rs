@@ -22,7 +22,8 @@ fn scope(n: u32) -> Scope {
 
 /// A scope in which the coordinators of these operators take snapshots.
 fn coordinated_scope(n: u32, names: &[&str]) -> Scope {
-    let coordinated = names.iter().map(|name| (*name).to_owned()).collect();
+    let coordinated =
+        (1..).map(OperatorId).zip(names.iter().map(|name| (*name).to_owned())).collect();
     Scope { coordinated, ..scope(n) }
 }
 
@@ -68,7 +69,7 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     assert!(!c.may_begin(at(999), false));
     assert!(c.may_begin(at(1000), false));
     c.begin(at(1000), 5, CHECKPOINT, coordinated_scope(2, &["numbers"]));
-    assert_eq!(c.take_steps(), [CheckpointStep::SnapshotCoordinators(1)]);
+    assert_eq!(c.take_steps(), [CheckpointStep::SnapshotCoordinators(1, [OperatorId(1)].into())]);
     assert!(!c.may_begin(at(9000), true), "one at a time");
     let states: BTreeMap<_, _> = [(OperatorId(3), StateHandle::Inline(vec![1]))].into();
     c.coordinators_answered(at(1001), 1, Ok(states.clone()));
@@ -364,7 +365,7 @@ proptest! {
                         prop_assert!(c.pending.as_ref().is_none_or(|p| p.parts.checkpoint > below));
                         prop_assert!(c.complete.iter().all(|kept| kept.objects().is_subset(&keep)));
                     }
-                    CheckpointStep::SnapshotCoordinators(_)
+                    CheckpointStep::SnapshotCoordinators(..)
                     | CheckpointStep::TooManyFailures(_)
                     | CheckpointStep::StoreSavepoint(_)
                     | CheckpointStep::SavepointComplete(_) => {}

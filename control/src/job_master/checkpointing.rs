@@ -175,7 +175,7 @@ impl JobCore {
         let mut scope = Scope::default();
         for node in self.exec.graph().nodes.iter().filter(|node| node.coordinated) {
             if self.coordinators_of_operator(node.operator_id) == Coordinators::Up {
-                scope.coordinated.insert(node.name.clone());
+                scope.coordinated.insert(node.operator_id, node.name.clone());
                 continue;
             }
             let latest = self.checkpoints.latest();
@@ -231,8 +231,8 @@ impl JobCore {
     fn do_checkpoint_steps(&mut self, now: Now) {
         for step in self.checkpoints.take_steps() {
             match step {
-                CheckpointStep::SnapshotCoordinators(checkpoint) => {
-                    self.out.push(Command::SnapshotCoordinators { checkpoint });
+                CheckpointStep::SnapshotCoordinators(checkpoint, operators) => {
+                    self.out.push(Command::SnapshotCoordinators { checkpoint, operators });
                 }
                 CheckpointStep::Trigger(checkpoint) => self.trigger(checkpoint),
                 CheckpointStep::Persist(parts) => {

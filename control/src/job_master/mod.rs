@@ -117,11 +117,13 @@ pub enum Command {
         /// The number of the checkpoint that the subtasks begin with; `None`: they begin without state.
         checkpoint: Option<u64>,
     },
-    /// Have all coordinators that run take their snapshots for a checkpoint. The answer is given to
+    /// Have coordinators that run take their snapshots for a checkpoint. The answer is given to
     /// [`JobCore::coordinators_snapshotted`].
     SnapshotCoordinators {
         /// The number of the checkpoint.
         checkpoint: u64,
+        /// The operators of these coordinators: not those of regions that take no part, whose coordinators may be starting.
+        operators: BTreeSet<OperatorId>,
     },
     /// Have the sources on one TaskExecutor send the barrier of a checkpoint. Subtasks answer through [`JobCore::acknowledged`]
     /// or [`JobCore::declined`].

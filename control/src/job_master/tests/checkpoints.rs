@@ -478,7 +478,10 @@ fn a_checkpoint_that_an_enumerator_holds_up_fails_with_the_name_of_its_operator(
     w.coordinators_up();
     w.run_all();
     w.pass(1000);
-    assert!(w.commands().contains(&Command::SnapshotCoordinators { checkpoint: 1 }));
+    assert!(w.commands().contains(&Command::SnapshotCoordinators {
+        checkpoint: 1,
+        operators: [OperatorId(1)].into()
+    }));
     w.pass(u64::try_from(w.core.config.checkpoints.timeout.as_millis()).unwrap() + 1);
     let failed = w.core.checkpoint_report().latest_failed.unwrap();
     let why = failed.failure.unwrap();
@@ -507,7 +510,10 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     };
     w.commands();
     w.reach_end(tasks[0]);
-    assert!(w.commands().contains(&Command::SnapshotCoordinators { checkpoint: 1 }));
+    assert!(w.commands().contains(&Command::SnapshotCoordinators {
+        checkpoint: 1,
+        operators: [OperatorId(1)].into()
+    }));
     // The host may still have a coordinator that was started before the slots were lost.
     let state = |n| StateHandle::Inline(vec![n]);
     let answer = BTreeMap::from([(ends, state(7)), (waits, state(9))]);

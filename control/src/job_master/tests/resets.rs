@@ -52,7 +52,8 @@ impl World {
     fn take(&mut self, tasks: &[ExecutionAttemptId]) -> Arc<CheckpointMetadata> {
         self.pass(1000);
         let commands = self.commands();
-        let begun = picked!(commands, Command::SnapshotCoordinators { checkpoint } => *checkpoint);
+        let begun =
+            picked!(commands, Command::SnapshotCoordinators { checkpoint, .. } => *checkpoint);
         let [checkpoint] = begun[..] else { panic!("{commands:?}") };
         self.core.coordinators_snapshotted(self.now(), checkpoint, Ok(BTreeMap::new()));
         self.acknowledge_all(checkpoint, tasks, false);
@@ -95,7 +96,10 @@ fn a_region_restarts_alone_once_the_enumerator_has_taken_back_what_it_had() {
     let again = w.run_all();
     assert_eq!(again.iter().map(|a| (a.subtask, a.attempt)).collect::<Vec<_>>(), [(1, 1), (1, 1)]);
     w.commands();
-    assert!(w.seen.contains(&Command::SnapshotCoordinators { checkpoint: 2 }));
+    assert!(w.seen.contains(&Command::SnapshotCoordinators {
+        checkpoint: 2,
+        operators: [OperatorId(1)].into()
+    }));
     assert_eq!(starts(&w.seen).len(), 1, "the enumerator was started once");
 }
 
@@ -353,7 +357,7 @@ impl Outside {
             Command::ResetSubtasks { round, attempts, checkpoint } => {
                 self.host.push_back(HostCall::Reset(round, attempts[&SOURCE].clone(), checkpoint));
             }
-            Command::SnapshotCoordinators { checkpoint } => {
+            Command::SnapshotCoordinators { checkpoint, .. } => {
                 self.host.push_back(HostCall::Snapshot(checkpoint));
             }
             Command::CoordinatorsCheckpointEnded { checkpoint, complete } => {

@@ -272,7 +272,8 @@ impl Handler<Ask<SnapshotCoordinators>> for HostDouble {
     ) -> Answer<SnapshotCoordinators> {
         let state = format!("{} -", ask.body.checkpoint);
         let nodes = self.graph.iter().flat_map(|graph: &std::sync::Arc<JobGraph>| &graph.nodes);
-        let coordinated = nodes.filter(|node: &&GraphNode| node.coordinated);
+        let coordinated =
+            nodes.filter(|node: &&GraphNode| ask.body.operators.contains(&node.operator_id));
         Ok(coordinated.map(|node| (node.operator_id, ByteBuf::from(state.clone()))).collect())
     }
 }
