@@ -163,6 +163,7 @@ where
 {
     type Out = F::Out;
     const HAS_STATE: bool = true;
+    const ONLY_KEYED_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.resident.open(context);

@@ -200,11 +200,12 @@ impl<In, Op: Operator<In>> Link<In, Op> {
 
     /// Returns true if no restore needs the operator's keyed state in the snapshot at this barrier: the operator has seen the end of its
     /// input, and the task ends with the checkpoint. What is restored from it processes nothing, as long as it is the same job. That is so
-    /// without a checkpoint directory: its checkpoints are not retained for another job, and savepoints are for any.
+    /// without a checkpoint directory: its checkpoints are not retained for another job. A later savepoint would lack the state, so the
+    /// JobMaster refuses it.
     fn needs_no_state(&self, barrier: Barrier) -> bool {
         let at_end = self.input_ended || self.context.shared.restored_at_end;
         let is_kept = barrier.savepoint || self.context.shared.upcalls.stores_changes().is_some();
-        barrier.last && at_end && !is_kept && self.state_bytes.is_some()
+        barrier.last && at_end && !is_kept && Op::ONLY_KEYED_STATE
     }
 
     /// Drops the snapshot that the operator writes for a checkpoint, if the operator can.

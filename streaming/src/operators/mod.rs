@@ -198,6 +198,10 @@ pub trait Operator<In>: Send {
     /// True if [`Operator::snapshot`] returns state. With periodic checkpoints the operator then needs a uid, unless
     /// `pipeline.auto-generate-uids` is true. A task fails whose operator returns state although this is false, as by default.
     const HAS_STATE: bool = false;
+    /// True if the whole snapshot is keyed state, windows and timers, which an operator at the end of its input no longer needs. No
+    /// commits may depend on such a snapshot: the last one of a job without a checkpoint directory is not taken.
+    #[doc(hidden)]
+    const ONLY_KEYED_STATE: bool = false;
 
     /// Called once, before the first record and after the `open` of the operators behind this one in its chain.
     /// [`OperatorContext::next_snapshot`] has the state to restore. Does nothing by default.

@@ -678,12 +678,39 @@ struct HasKeys;
 impl Operator<u64> for HasKeys {
     type Out = u64;
     passes!();
-    fn state_bytes(&self) -> Option<u64> {
-        Some(1)
-    }
+    const ONLY_KEYED_STATE: bool = true;
     fn begin_snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<bool, TaskError> {
         Ok(true)
     }
+}
+
+/// Has keyed state, and commits that wait in its snapshot for the checkpoint to be complete.
+struct HasCommits(Arc<std::sync::atomic::AtomicU32>);
+
+impl Operator<u64> for HasCommits {
+    type Out = u64;
+    passes!();
+    const HAS_STATE: bool = true;
+    fn state_bytes(&self) -> Option<u64> {
+        Some(1)
+    }
+    fn snapshot(&mut self, _: u64, _: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(Some(vec![1]))
+    }
+}
+
+#[test]
+fn the_final_snapshot_has_what_an_operator_still_commits() {
+    let taken = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let (operator, context) = (HasCommits(Arc::clone(&taken)), OperatorContext::for_tests(0, 1));
+    let mut link = Link::new(operator, Box::new(Door::default()), SideOutputs::default(), context);
+    Consumer::<u64>::open(&mut link).unwrap();
+    assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+    let barrier =
+        crate::seam::Barrier { checkpoint: 2, last: true, ..crate::seam::Barrier::default() };
+    assert_eq!(link.event(StreamEvent::Barrier(barrier)).unwrap(), Flow::Done);
+    assert_eq!(taken.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[test]

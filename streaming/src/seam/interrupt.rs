@@ -6,7 +6,7 @@ use std::{
     fmt::Debug,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -43,6 +43,8 @@ struct Flags {
     hurries: AtomicBool,
     /// The milliseconds by which the interval of the host's looks for a long step is shorter than [`LOOK_MS`].
     look_earlier_ms: AtomicU64,
+    /// The number of the host's looks.
+    looks: AtomicU32,
 }
 
 impl Interrupt {
@@ -103,6 +105,15 @@ impl Interrupt {
     /// Returns the interval at which the host looks whether a step lasts: one that lasts through an interval is interrupted.
     pub(crate) fn look_every(&self) -> Duration {
         Duration::from_millis(LOOK_MS - self.0.look_earlier_ms.load(Ordering::Relaxed))
+    }
+    /// Notes that the host has looked whether a step lasts.
+    pub(crate) fn looked(&self) {
+        self.0.looks.fetch_add(1, Ordering::Relaxed);
+    }
+    /// Returns the number of looks of the host so far, modulo 2³²: functions of which many records were processed between two looks are
+    /// quick.
+    pub(crate) fn looks(&self) -> u32 {
+        self.0.looks.load(Ordering::Relaxed)
     }
     /// Returns true if the task was told to stop.
     pub(crate) fn is_for_good(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::{
     types::{CodecError, FlottType, KeyHasher, Reader, Schema},
 };
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     ffi::OsString,
     fs, io,
     os::unix::{
@@ -79,6 +79,8 @@ pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     /// All splits, also those that were assigned, in the order in which they are assigned.
     splits: Vec<FileSplit>,
+    /// The indices of all splits by path and start, sorted when splits come back for the first time; empty before.
+    by_place: Vec<usize>,
     /// The indices of the splits that are not assigned, ascending.
     waiting: VecDeque<usize>,
     /// Splits are assigned together until they have this many bytes.
@@ -131,7 +133,8 @@ impl FileEnumerator {
         context: SplitEnumeratorContext<FileSplit>,
         (splits, hand_out): FileEnumeratorState,
     ) -> Self {
-        Self { context, waiting: (0..splits.len()).collect(), splits, hand_out }
+        let waiting = (0..splits.len()).collect();
+        Self { context, waiting, splits, by_place: Vec::new(), hand_out }
     }
 
     fn next_splits(&mut self) -> Vec<FileSplit> {
@@ -162,15 +165,25 @@ impl SplitEnumerator for FileEnumerator {
         if splits.is_empty() {
             return Ok(());
         }
-        let back: HashSet<(&Path, u64)> =
-            splits.iter().map(|split| (split.path.as_path(), split.start)).collect();
-        let all = self.splits.iter().enumerate();
-        let back = all.filter(|(_, split)| back.contains(&(split.path.as_path(), split.start)));
-        // A split comes back as it was assigned, and once.
-        let back = back.map(|(index, _)| index).take(splits.len());
-        let mut waiting: Vec<usize> = self.waiting.iter().copied().chain(back).collect();
-        waiting.sort_unstable();
-        self.waiting = waiting.into();
+        let place = |index: &usize| {
+            self.splits.get(*index).map(|split| (split.path.as_path(), split.start))
+        };
+        if self.by_place.is_empty() {
+            self.by_place = (0..self.splits.len()).collect();
+            self.by_place.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
+        }
+        for split in &splits {
+            // A split comes back as it was assigned, and once.
+            let wanted = Some((split.path.as_path(), split.start));
+            let found = self.by_place.binary_search_by(|index| place(index).cmp(&wanted));
+            let Some(index) = found.ok().and_then(|found| self.by_place.get(found)) else {
+                continue;
+            };
+            let at = self.waiting.partition_point(|waiting| waiting < index);
+            if self.waiting.get(at) != Some(index) {
+                self.waiting.insert(at, *index);
+            }
+        }
         Ok(())
     }
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<FileEnumeratorState, BoxError> {

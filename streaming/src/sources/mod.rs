@@ -51,11 +51,13 @@
 //!
 //! struct Queues {
 //!     context: SplitEnumeratorContext<Queue>,
+//!     /// The event that says that the day is over.
+//!     day_over: Option<Vec<u8>>,
 //! }
 //!
 //! impl SplitEnumerator for Queues {
 //!     type Split = Queue;
-//!     type Checkpoint = ();
+//!     type Checkpoint = Option<Vec<u8>>;
 //!
 //!     fn start(&mut self) -> Result<(), BoxError> {
 //!         let context = self.context.clone();
@@ -65,6 +67,10 @@
 //!     fn add_reader(&mut self, subtask: u32, held: Vec<Queue>) -> Result<(), BoxError> {
 //!         if held.is_empty() {
 //!             self.context.assign_splits(subtask, [Queue { id: subtask, next: 0 }])?;
+//!         }
+//!         // A failure loses events: the subtask's next attempt is told again.
+//!         if let Some(event) = &self.day_over {
+//!             self.context.send_event(subtask, event.clone())?;
 //!         }
 //!         Ok(())
 //!     }
@@ -80,13 +86,14 @@
 //!                 Err(NotRegistered(_)) => {}
 //!             }
 //!         }
+//!         self.day_over = Some(event);
 //!         Ok(())
 //!     }
 //!     fn add_splits_back(&mut self, _queues: Vec<Queue>, _subtask: u32) -> Result<(), BoxError> {
 //!         Ok(()) // `add_reader` assigns the queue to the next attempt.
 //!     }
-//!     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
-//!         Ok(())
+//!     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Option<Vec<u8>>, BoxError> {
+//!         Ok(self.day_over.clone())
 //!     }
 //! }
 //!
@@ -199,9 +206,9 @@
 //!     fn create_enumerator(
 //!         &self,
 //!         context: SplitEnumeratorContext<Queue>,
-//!         _restored: Option<()>,
+//!         restored: Option<Option<Vec<u8>>>,
 //!     ) -> Result<Queues, BoxError> {
-//!         Ok(Queues { context })
+//!         Ok(Queues { context, day_over: restored.flatten() })
 //!     }
 //!     fn create_reader(&self, _context: &OperatorContext) -> Result<QueueReader, BoxError> {
 //!         Ok(QueueReader::default())

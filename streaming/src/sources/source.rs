@@ -276,7 +276,8 @@ pub trait Source: Send + 'static {
 /// splits of its snapshot back, and registers with them ([`SplitEnumerator::add_reader`]). So no split is lost and none is read by two.
 /// For example: checkpoint 5 is complete; then the enumerator assigns split *a* to subtask 1, which fails. *a* comes back to the
 /// enumerator, which assigns it again, to whichever subtask asks first. A split that subtask 1 held in checkpoint 5 comes back to its
-/// reader with its position, and not to the enumerator.
+/// reader with its position, and not to the enumerator. Events are in no checkpoint: the enumerator sends those again in `add_reader` that
+/// a new reader must know.
 ///
 /// When the enumerator fails, or the process that it runs in, all readers of the source and all that is connected to them restart with it.
 /// A new one is created with the state of [`SplitEnumerator::snapshot_state`] in the newest complete checkpoint, or without state if there

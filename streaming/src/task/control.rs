@@ -210,6 +210,7 @@ impl TaskControl {
     /// has not seen is therefore late by the step's current record and, if it was set since the last call, by 50 ms at most.
     pub fn end_long_step(&self) -> Duration {
         let interrupt = self.signal.interruption();
+        interrupt.looked();
         let steps = self.steps.load(Ordering::Relaxed);
         let lasts = self.steps_seen.swap(steps, Ordering::Relaxed) == steps;
         let until_timer = interrupt.until_timer();

@@ -67,6 +67,7 @@ where
 {
     type Out = W::Out;
     const HAS_STATE: bool = true;
+    const ONLY_KEYED_STATE: bool = true;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.store.open(context)

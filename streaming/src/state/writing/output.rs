@@ -238,8 +238,13 @@ impl Output {
 
     /// Drops what is encoded of a snapshot that is not complete.
     pub(crate) fn abort(&mut self) {
-        (self.first, self.ordered) = (OpenChunk::default(), OpenChunk::default());
-        self.early = Default::default();
+        self.first = OpenChunk::default();
+        for chunk in std::iter::once(&mut self.ordered).chain(&mut self.early) {
+            let OpenChunk { bytes, .. } = std::mem::take(chunk);
+            if self.is_prepared {
+                self.pool.give_back(bytes);
+            }
+        }
         self.full.clear();
     }
 
