@@ -30,7 +30,7 @@ choices! {
 
 options! {
     /// The time between the beginnings of two checkpoints. Where it is not set there are no periodic checkpoints, and a job that
-    /// is restarted begins anew.
+    /// is restarted begins anew, unless a checkpoint was asked for or a stop has taken one.
     INTERVAL: Option<Duration> = "execution.checkpointing.interval" => None, must be_longer_than_zero_if_set;
     /// The time from its trigger within which all tasks have to acknowledge a checkpoint; otherwise it is aborted and counts as failed.
     /// Also the longest time that a savepoint waits for tasks that come up.

@@ -29,6 +29,7 @@ options! {
     /// it is not set, failures that the cluster caused (a lost TaskManager, a killed process) are restarted up to 10 times
     /// in a row with pauses from 0.2 s on; an error of the program, or too few slots from the start, fails the job at once.
     /// Whatever the strategy, a restart less than 10 s after another failure waits at least 200 ms.
+    /// Parts of a job that exchange no records fail and count one by one: an incident that hits five of them takes five restarts.
     STRATEGY: Option<Strategy> = "restart-strategy.type" => None, other ["restart-strategy"];
     /// Number of restarts before the job fails.
     FIXED_DELAY_ATTEMPTS: u32 = "restart-strategy.fixed-delay.attempts" => 1;

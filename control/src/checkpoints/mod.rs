@@ -19,7 +19,9 @@ mod tests;
 pub use compatible::{Incompatible, adopt_max_parallelism, check, is_readable};
 pub use config::CheckpointConfig;
 pub use pending::Parts;
-pub use restore::{assemble, coordinator_state, is_rescaled, part_of, restore_of};
+pub use restore::{
+    assemble, coordinator_state, is_rescaled, lacks_keyed_state, part_of, restore_of,
+};
 pub use scope::Scope;
 
 use crate::execution_graph::TaskIndex;

@@ -211,6 +211,21 @@ pub fn part_of(
     part
 }
 
+/// Returns the first operator of a subtask that declares keyed state and has no state in this part of a checkpoint; `None` if there is no
+/// such operator.
+pub fn lacks_keyed_state<'a>(
+    exec: &'a ExecutionGraph,
+    task: TaskIndex,
+    part: &SubtaskSnapshot,
+) -> Option<&'a GraphNode> {
+    let (place, _) = exec.split(task);
+    let graph = exec.graph();
+    let has_state = |node: &GraphNode| part.operators.iter().any(|(id, _)| *id == node.operator_id);
+    let mut nodes =
+        graph.vertices.get(place).into_iter().flat_map(|vertex| nodes_of(graph, vertex));
+    nodes.find(|node| node.states.iter().any(StateDeclaration::is_keyed) && !has_state(node))
+}
+
 /// Iterates over the operators whose coordinators have state in the checkpoint, with that state.
 pub fn coordinator_state(
     metadata: &CheckpointMetadata,

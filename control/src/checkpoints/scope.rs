@@ -18,7 +18,7 @@ pub struct Scope {
     /// The operators whose coordinators run and have to take snapshots first, with their names; if it is empty, the barrier is given to the
     /// sources at once.
     pub coordinated: BTreeMap<OperatorId, String>,
-    /// The states of the coordinators that take no snapshot because their region waits for slots, from the latest checkpoint
-    /// (`None`: no state).
+    /// The states of the coordinators that take no snapshot, because no region that they serve has had its slots yet, or they are being
+    /// started, from the latest checkpoint (`None`: no state).
     pub coordinators: BTreeMap<OperatorId, Option<StateHandle>>,
 }

@@ -202,9 +202,9 @@ impl JobCore {
         self.exec.task(task).is_some_and(|task| task.state == ExecutionState::Finished)
     }
 
-    /// Returns the part of a subtask that does not run, from the latest checkpoint. One that has finished did so because that was
-    /// complete; one that waits for slots will be restored from it.
-    fn latest_part(&self, task: TaskIndex) -> SubtaskSnapshot {
+    /// Returns the part of a subtask in the latest checkpoint. It is the state of one that does not run: one that has finished did so
+    /// because that checkpoint was complete; one that waits for slots will be restored from it.
+    pub(super) fn latest_part(&self, task: TaskIndex) -> SubtaskSnapshot {
         let latest = self.checkpoints.latest();
         latest.map_or_else(SubtaskSnapshot::default, |latest| {
             checkpoints::part_of(latest, &self.exec, task)
@@ -378,8 +378,8 @@ impl JobCore {
     }
 
     /// Handles a subtask's refusal to take part in the checkpoint or savepoint, for the reason `why`: it is aborted. A failed checkpoint
-    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. A final checkpoint that can
-    /// never be complete (`why` is fatal) fails the job. Ignored if the attempt is not its subtask's current one, or the checkpoint is not
+    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. If the
+    /// task ends with the checkpoint and can never be part of it (`why` is fatal), the job fails. Ignored if the attempt is not its subtask's current one, or the checkpoint is not
     /// in progress or is being stored.
     pub fn declined(
         &mut self,
@@ -392,7 +392,7 @@ impl JobCore {
         let is_final = self
             .checkpoints
             .pending(checkpoint)
-            .is_some_and(|(barrier, _, last)| !barrier.savepoint && !last.is_empty());
+            .is_some_and(|(barrier, _, last)| !barrier.savepoint && last.contains(&task));
         let (text, is_fatal) = (&why.message, !why.recoverable);
         let why = format!("task '{}': {text}", self.exec.describe(task));
         self.checkpoints.decline(now.mono, checkpoint, why.clone());

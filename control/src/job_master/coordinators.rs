@@ -210,17 +210,27 @@ impl JobCore {
     }
 
     /// Has the enumerators that go on take back what the attempts of these regions, which begin anew, have had of them since the
-    /// checkpoint that the regions restart from. To be called when it is known which one that is, and before new attempts are made.
+    /// checkpoint that the regions restart from. Each group has a command of its own, so that an enumerator that fails or is slow holds up
+    /// no other group. To be called when it is known which checkpoint that is, and before new attempts are made.
     pub(super) fn reset_subtasks(&mut self, regions: &[RegionIndex]) {
-        let mut attempts: BTreeMap<OperatorId, Vec<ExecutionAttemptId>> = BTreeMap::new();
-        let round = self.round + 1;
+        let mut by_group: BTreeMap<GroupIndex, Vec<RegionIndex>> = BTreeMap::new();
         for region in regions {
-            let group = self.regions.group_of(*region).and_then(|group| self.regions.group(group));
+            let Some(group) = self.regions.group_of(*region) else { continue };
             // The others have been started since: a region of the group that ended late begins anew after them.
-            let takes_back = group.is_some_and(|group| group.takes_back);
-            if !takes_back || self.coordinators_of(*region) != Coordinators::Up {
-                continue;
+            let takes_back = self.regions.group(group).is_some_and(|group| group.takes_back);
+            if takes_back && self.coordinators_of(*region) == Coordinators::Up {
+                by_group.entry(group).or_default().push(*region);
             }
+        }
+        by_group.into_values().for_each(|regions| self.reset_in_group(&regions));
+    }
+
+    /// Does [`JobCore::reset_subtasks`] for regions of one group.
+    fn reset_in_group(&mut self, regions: &[RegionIndex]) {
+        let mut attempts: BTreeMap<OperatorId, Vec<ExecutionAttemptId>> = BTreeMap::new();
+        self.round += 1;
+        let (round, checkpoint) = (self.round, self.restored_checkpoint());
+        for region in regions {
             for task in self.tasks_of(*region) {
                 let (vertex, _) = self.exec.split(task);
                 for (operator, _) in self.coordinated.iter().filter(|(_, of)| **of == vertex) {
@@ -231,11 +241,7 @@ impl JobCore {
                 state.reset = Some(round);
             }
         }
-        if !attempts.is_empty() {
-            self.round = round;
-            let checkpoint = self.restored_checkpoint();
-            self.out.push(Command::ResetSubtasks { round, attempts, checkpoint });
-        }
+        self.out.push(Command::ResetSubtasks { round, attempts, checkpoint });
     }
 
     /// Handles the outcome of [`Command::ResetSubtasks`] with this `round`; another round is ignored. On success the regions are deployed,

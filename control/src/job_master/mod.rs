@@ -98,15 +98,15 @@ pub enum Command {
     /// group of regions, because one of these has its slots; those of other groups go on. The result is given to
     /// [`JobCore::coordinators_started`].
     StartCoordinators {
-        /// Number of this start, never that of another start or publication of this JobMaster; names it in the result and in reports of
-        /// failure.
+        /// Number of this start, never that of another start, reset or publication of this JobMaster; names it in the result and in reports
+        /// of failure.
         round: u64,
         /// The operators of the group that have coordinators.
         operators: BTreeSet<OperatorId>,
         /// The states that the coordinators are restored with; an operator without one is missing, and its coordinator starts anew.
         restore: Vec<(OperatorId, StateHandle)>,
     },
-    /// Have enumerators, which go on, take back what they have assigned to attempts that have ended since the checkpoint that the
+    /// Have the enumerators of one group of regions, which go on, take back what they have assigned to attempts that have ended since the checkpoint that the
     /// subtasks begin anew with. The result is given to [`JobCore::subtasks_reset`]; until then the subtasks are not deployed, and no
     /// checkpoint begins.
     ResetSubtasks {
@@ -195,7 +195,7 @@ pub enum Command {
     /// Have the coordinators publish their results (make them visible), because every task has finished. The outcome is given
     /// to [`JobCore::results_published`].
     PublishResults {
-        /// Number of this try, never that of another try or start of coordinators of this JobMaster; names it in the outcome.
+        /// Number of this try, never that of another start, reset or publication of this JobMaster; names it in the outcome.
         round: u64,
     },
     /// Tell the coordinators that nothing will be published, because the job ends FAILED or CANCELED. Given only if the job has

@@ -10,6 +10,7 @@
 //! never run, for instance because it restores from a store that hangs.
 
 use super::{Command, JobCore, Now, Phase};
+use crate::checkpoints;
 use crate::execution_graph::TaskIndex;
 use model::{CheckpointKind, CheckpointMetadata, ExecutionState, JobStatus};
 use std::collections::{BTreeSet, VecDeque};
@@ -38,8 +39,8 @@ pub struct SavepointRequest {
 /// The JobMaster answers the user's call with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SavepointRefused {
-    /// The job is not RUNNING; or it is, but tasks wait for slots, coordinators are not up, or no task runs any more. Tasks that are being
-    /// deployed or initialised are no reason.
+    /// The job is not RUNNING; or it is, but tasks wait for slots, or coordinators are not up or still take splits back, or no task runs
+    /// any more. Tasks that are being deployed or initialised are no reason.
     #[error("the job is {status}, and a savepoint needs all of its tasks to run: {missing}")]
     NotRunning {
         /// State of the job.
@@ -89,8 +90,9 @@ struct Waiting {
 impl JobCore {
     /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. The answer is
     /// [`Command::SavepointEnded`] with the request's number: complete, or failed: tasks that come up do not all run within
-    /// `execution.checkpointing.timeout` (monotonic, from now), the checkpoint fails, tasks of the job fail, or the job ends. The success
-    /// of a stop is answered only when the job has finished. No answer follows if the job is suspended.
+    /// `execution.checkpointing.timeout` (monotonic, from now), the checkpoint fails, tasks of the job fail, the job ends, or keyed state of
+    /// tasks whose data has ended was not kept. The success of a stop is answered only when the job has finished. No answer follows if the
+    /// job is suspended.
     ///
     /// # Errors
     ///
@@ -142,6 +144,7 @@ impl JobCore {
         if !self.checkpoints.is_idle() || self.savepoints.running.is_some() {
             return false;
         }
+        self.refuse_without_keyed_state();
         if self.needs_checkpoint_before_stop() {
             let (kind, scope) = (CheckpointKind::Checkpoint, self.checkpoint_scope());
             let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
@@ -158,6 +161,30 @@ impl JobCore {
         let checkpoint = self.checkpoints.begin(now.mono, now.unix_ms, kind, scope);
         self.savepoints.running = Some((checkpoint, request));
         true
+    }
+
+    /// Answers the savepoints that have waited longest with an error if keyed state that belongs into them was not kept: the final checkpoint
+    /// of a job without a checkpoint directory leaves out that of the regions that end with it. They have finished, or run again as ended.
+    fn refuse_without_keyed_state(&mut self) {
+        let is_savepoint = |waiting: &Waiting| waiting.request.kind.is_savepoint();
+        if !self.savepoints.waiting.front().is_some_and(is_savepoint) {
+            return;
+        }
+        let parts = (0..self.exec.len()).map(TaskIndex).map(|task| (task, self.latest_part(task)));
+        let mut ended = parts.filter(|(_, part)| part.ended);
+        let lacking =
+            ended.find_map(|(task, part)| checkpoints::lacks_keyed_state(&self.exec, task, &part));
+        let Some(operator) = lacking.map(|node| node.name.clone()) else { return };
+        while self.savepoints.waiting.front().is_some_and(is_savepoint)
+            && let Some(Waiting { request, .. }) = self.savepoints.waiting.pop_front()
+        {
+            let withdrawn = if request.kind.stops() { "; the job is not stopped" } else { "" };
+            let why = format!(
+                "the keyed state of operator '{operator}', whose data has ended, was not kept, because the job has no checkpoint \
+                 directory: set execution.checkpointing.dir, or take the savepoint before its data ends{withdrawn}"
+            );
+            self.savepoint_ended(&request, Err(why));
+        }
     }
 
     /// Returns true if the next request is a stop, and the job would lose state if it failed: there are no periodic checkpoints, and that
@@ -215,7 +242,7 @@ impl JobCore {
         let mut text = format!("{run} of {} run", self.exec.len());
         let causes = [
             (for_slots, format!("wait for slots ({} missing)", missing.len())),
-            (for_coordinators, "wait until the program's coordinators have started".to_owned()),
+            (for_coordinators, "wait for the program's coordinators".to_owned()),
             (to_restart, "are to be restarted after a failure".to_owned()),
         ];
         for (tasks, cause) in causes.into_iter().filter(|(tasks, _)| *tasks > 0) {

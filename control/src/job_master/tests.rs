@@ -44,11 +44,11 @@ fn cause(kind: &str) -> FailureCause {
     FailureCause::recoverable(kind, "it broke")
 }
 
-/// The report of a state that has a cause if it is FAILED.
 fn not_stored(why: &str) -> FailureCause {
     FailureCause::recoverable("StateNotStored", why)
 }
 
+/// The report of a state that has a cause if it is FAILED.
 fn report(attempt: ExecutionAttemptId, state: ExecutionState) -> TaskStateUpdate {
     let cause = (state == ExecutionState::Failed).then(|| cause("TaskFailed"));
     TaskStateUpdate { cause, ..state_of(attempt, state) }

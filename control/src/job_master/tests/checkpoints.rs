@@ -330,6 +330,24 @@ fn a_final_checkpoint_that_can_never_be_complete_fails_the_job() {
 }
 
 #[test]
+fn a_final_checkpoint_that_fails_for_good_in_a_task_that_does_not_end_with_it_is_taken_again() {
+    let graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    let (mut w, tasks) = with_checkpoints(graph, Duration::from_secs(3600)).running(2);
+    w.reach_end(tasks[0]);
+    assert_eq!(triggered(&w.commands()), [(1, false, 1), (1, true, 1)]);
+    let why = FailureCause::fatal("StateNotStored", "too much");
+    w.core.declined(w.now(), &tasks[1], 1, &why);
+    assert_eq!(w.core.status(), JobStatus::Running, "the task may go on without checkpoints");
+    let sent = w.commands();
+    assert_eq!((triggered(&sent), cancelled(&sent)), (vec![], vec![]));
+    w.pass(60_000);
+    assert_eq!(triggered(&w.commands()), [(2, false, 1), (2, true, 1)]);
+    // The one that ends with it cannot do without.
+    w.core.declined(w.now(), &tasks[0], 2, &why);
+    assert_eq!(w.core.status(), JobStatus::Failing);
+}
+
+#[test]
 fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish() {
     let (mut w, tasks) = checkpointed_every(Duration::from_secs(3600)).running(2);
     let sources: Vec<_> = tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)).collect();

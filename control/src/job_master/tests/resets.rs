@@ -157,6 +157,54 @@ fn a_failure_of_the_enumerator_or_of_its_reset_restarts_the_whole_group() {
 }
 
 #[test]
+fn groups_that_fail_together_have_resets_of_their_own() {
+    // Two sources that exchange nothing, each with an enumerator and two regions.
+    let mut graph = graph(vec![vertex(1, 2), vertex(2, 2)], vec![]);
+    enumerate(&mut graph, 1);
+    enumerate(&mut graph, 2);
+    let mut w = with_readers(graph);
+    w.core.start(at(0));
+    w.tm(1, 2);
+    for (round, _) in starts(&w.commands()) {
+        w.core.coordinators_started(w.now(), round, Ok(()));
+    }
+    let tasks = w.run_all();
+    assert_eq!(tasks.len(), 4);
+    let of_vertex = |vertex: u32, subtask: u32| {
+        let vertex = JobVertexId(u128::from(vertex));
+        *tasks.iter().find(|a| (a.vertex, a.subtask) == (vertex, subtask)).unwrap()
+    };
+    let failed = [of_vertex(1, 0), of_vertex(2, 0)];
+    w.report_all(&failed, ExecutionState::Failed);
+    w.pass(1000);
+    let commands = w.commands();
+    let asked = picked!(commands, Command::ResetSubtasks { round, attempts, .. } => {
+        (*round, attempts.clone())
+    });
+    let [(first, of_first), (second, of_second)] = &asked[..] else { panic!("{commands:?}") };
+    assert_ne!(first, second);
+    assert_eq!(*of_first, BTreeMap::from([(OperatorId(1), vec![failed[0]])]));
+    assert_eq!(*of_second, BTreeMap::from([(OperatorId(2), vec![failed[1]])]));
+    // While the first one is slow, the other region starts; then the first one fails, with its own group alone.
+    w.core.subtasks_reset(w.now(), *second, Ok(()));
+    let again = w.run_all();
+    assert_eq!(
+        again.iter().map(|a| (a.vertex, a.attempt)).collect::<Vec<_>>(),
+        [(JobVertexId(2), 1)]
+    );
+    w.core.subtasks_reset(w.now(), *first, Err(cause("CoordinatorFailed")));
+    let rest = cancelled(&w.commands());
+    assert_eq!(rest, [of_vertex(1, 1)]);
+    w.report_all(&rest, ExecutionState::Canceled);
+    w.pass(60_000);
+    let again = starts(&w.commands());
+    assert_eq!(
+        again.iter().map(|(_, of)| of.clone()).collect::<Vec<_>>(),
+        [[OperatorId(1)].into()]
+    );
+}
+
+#[test]
 fn a_group_restarts_as_a_whole_from_an_older_checkpoint_and_the_next_one_makes_it_whole() {
     let checkpoints = CheckpointConfig {
         interval: Some(Duration::from_secs(1)),
@@ -275,6 +323,8 @@ impl SplitReader {
 struct Outside {
     w: World,
     host: std::collections::VecDeque<HostCall>,
+    /// The round of the last start of the enumerator.
+    started: u64,
     enumerator: Option<Enumerator>,
     readers: BTreeMap<ExecutionAttemptId, SplitReader>,
     cancelled: Vec<ExecutionAttemptId>,
@@ -296,6 +346,7 @@ impl Outside {
         let mut outside = Self {
             w,
             host: Default::default(),
+            started: 0,
             enumerator: None,
             readers: BTreeMap::new(),
             cancelled: Vec::new(),
@@ -352,6 +403,7 @@ impl Outside {
                     StateHandle::Inline(state) => state,
                     other => panic!("{other:?}"),
                 });
+                self.started = round;
                 self.host.push_back(HostCall::Start(round, state));
             }
             Command::ResetSubtasks { round, attempts, checkpoint } => {
@@ -525,8 +577,8 @@ impl Outside {
                 }
             }
             96 => {
-                let round = self.w.core.round;
-                self.w.core.coordinator_reported(self.w.now(), round, cause("CoordinatorFailed"));
+                let failure = cause("CoordinatorFailed");
+                self.w.core.coordinator_reported(self.w.now(), self.started, failure);
                 self.carry_out();
             }
             97 => {

@@ -1,6 +1,6 @@
 use super::checkpoints::{checkpointed, coming_up, notified, placements, triggered};
 use super::*;
-use model::CheckpointKind;
+use model::{CheckpointKind, SubtaskSnapshot};
 
 const SAVEPOINT: CheckpointKind = CheckpointKind::Savepoint;
 const STOP: CheckpointKind = CheckpointKind::Stop { drain: false };
@@ -220,8 +220,8 @@ fn a_savepoint_that_comes_too_early_is_refused_with_what_the_tasks_wait_for() {
     w.offer(1, 1);
     assert_eq!(
         why(&mut w),
-        "the job is RUNNING, and a savepoint needs all of its tasks to run: 0 of 4 run, 4 wait until the program's \
-         coordinators have started; try again when all of them run"
+        "the job is RUNNING, and a savepoint needs all of its tasks to run: 0 of 4 run, 4 wait for the program's \
+         coordinators; try again when all of them run"
     );
     w.coordinators_up();
     let tasks = w.run_all();
@@ -318,4 +318,99 @@ fn a_checkpoint_that_is_asked_for_replaces_the_jobs_own_and_commits() {
     let (number, outcome) = ended(&w.commands()).remove(0);
     assert_eq!(number, 8);
     assert!(outcome.unwrap_err().contains("the disk is full"));
+}
+
+/// Two vertices that are not connected, the first with keyed state. It has finished with checkpoint 1, which has that state or, without
+/// a checkpoint directory, has not. Returns the task of the other one.
+fn keyed_and_finished(is_kept: bool) -> (World, ExecutionAttemptId) {
+    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    let sum = model::testing::declaration("sum", "value", &[("key", "u64"), ("value", "u64")]);
+    graph.nodes[0].states.push(sum);
+    let hour = Duration::from_secs(3600);
+    let (mut w, tasks) = super::checkpoints::with_checkpoints(graph, hour).running(2);
+    w.reach_end(tasks[0]);
+    assert_eq!(triggered(&w.commands()), [(1, false, 1), (1, true, 1)]);
+    match is_kept {
+        true => w.acknowledge(1, tasks[0], true),
+        false => {
+            let part = SubtaskSnapshot { ended: true, ..SubtaskSnapshot::default() };
+            w.core.acknowledged(w.now(), &tasks[0], 1, part);
+        }
+    }
+    w.complete(1, &tasks[1..], false);
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.commands();
+    (w, tasks[1])
+}
+
+#[test]
+fn a_savepoint_that_would_lack_the_keyed_state_of_a_region_that_has_ended_is_refused() {
+    let text = "the keyed state of operator 'n1', whose data has ended, was not kept, because the job has no checkpoint directory: \
+                set execution.checkpointing.dir, or take the savepoint before its data ends";
+    let (mut w, other) = keyed_and_finished(false);
+    w.ask(7, SAVEPOINT).unwrap();
+    w.ask(8, STOP).unwrap();
+    let sent = w.commands();
+    let stop = format!("{text}; the job is not stopped");
+    assert_eq!(ended(&sent), [(7, Err(text.to_owned())), (8, Err(stop))]);
+    assert_eq!((triggered(&sent), w.core.status()), (vec![], JobStatus::Running));
+    // A checkpoint is for this job, which needs the state no more; the request behind it has its own answer.
+    w.ask(9, CheckpointKind::Checkpoint).unwrap();
+    assert_eq!(triggered(&w.commands()), [(2, false, 1)]);
+    w.ask(10, SAVEPOINT).unwrap();
+    w.ask(11, CheckpointKind::Checkpoint).unwrap();
+    w.complete(2, &[other], false);
+    let sent = w.commands();
+    assert_eq!(ended(&sent), [(9, Ok("2".to_owned())), (10, Err(text.to_owned()))]);
+    assert_eq!(triggered(&sent), [(3, false, 1)], "the next request");
+    let (mut w, other) = keyed_and_finished(true);
+    w.ask(7, SAVEPOINT).unwrap();
+    let (metadata, number) = w.copied(2, &[other]);
+    assert_eq!((metadata.operators.len(), number), (2, 7));
+    w.stored(2, Ok(()));
+    assert_eq!(ended(&w.commands()), [(7, Ok("/s/7".to_owned()))]);
+}
+
+/// Tasks that are restored as ended have no keyed state to write.
+#[test]
+fn a_savepoint_is_refused_while_a_region_without_its_keyed_state_runs_again_as_ended() {
+    for is_kept in [false, true] {
+        let (w, _) = keyed_and_finished(is_kept);
+        let newest = w.core.latest_checkpoint().unwrap().clone();
+        let graph = JobGraph::clone(w.core.exec.graph());
+        // Another JobMaster takes the job over.
+        let mut w = super::checkpoints::with_checkpoints(graph, Duration::from_secs(3600));
+        w.core.restore(at(0), newest);
+        w.core.start(at(0));
+        w.tm(1, 2);
+        let tasks = deployed(&w.commands());
+        w.ask(7, SAVEPOINT).unwrap();
+        w.report_all(&tasks, ExecutionState::Running);
+        let sent = w.commands();
+        match (is_kept, &ended(&sent)[..]) {
+            (true, []) => assert_eq!(triggered(&sent), [(2, false, 2)]),
+            (false, [(7, Err(why))]) => assert!(why.contains("operator 'n1'"), "{why}"),
+            (_, told) => panic!("{told:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_a_job_without_interval_that_would_lack_keyed_state_takes_no_checkpoint_before() {
+    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    graph.nodes[0].states.push(model::testing::declaration("sum", "value", &[("key", "u64")]));
+    graph.bounded = false;
+    let (mut w, tasks) = World::new(graph, patient()).running(2);
+    w.reach_end(tasks[0]);
+    let part = SubtaskSnapshot { ended: true, ..SubtaskSnapshot::default() };
+    w.core.acknowledged(w.now(), &tasks[0], 1, part);
+    w.complete(1, &tasks[1..], false);
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.commands();
+    w.ask(7, STOP).unwrap();
+    let sent = w.commands();
+    let told = ended(&sent);
+    let [(7, Err(why))] = &told[..] else { panic!("{told:?}") };
+    assert!(why.ends_with("before its data ends; the job is not stopped"), "{why}");
+    assert_eq!(triggered(&sent), []);
 }
