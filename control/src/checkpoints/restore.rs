@@ -107,12 +107,12 @@ pub fn assemble(
     }
 }
 
-/// Returns the state that subtask number `subtask` of a vertex is restored with: for each of its operators with state, the
-/// states of the subtasks in the checkpoint that it needs, in their order. For an operator with keyed state only, these are its own
-/// (with another parallelism, those with some of its key groups), without parts and ranges that have none of its key groups, and the first
-/// subtask's if there is broadcast state; for any other operator, the states of all subtasks. The flag is true if the subtask had
-/// reached the end of its data (with another parallelism, if all subtasks of its operators had); false if one of its operators is
-/// not in the checkpoint.
+/// Returns the state that subtask number `subtask` (from 0) of a vertex is restored with: for each of its operators that gets any, the
+/// states of the subtasks in the checkpoint that it needs, in their order; an operator that gets none is left out. An operator with keyed
+/// state only gets that of the same subtask or, with another parallelism, of the subtasks that had some of its key groups. In both cases
+/// parts and ranges that have none of its key groups are left out, and the first subtask's state is added if there is broadcast state.
+/// Any other operator gets the states of all subtasks. The flag is true if the subtask had reached the end of its data (with another
+/// parallelism, if all subtasks of its operators had); false if one of its operators is not in the checkpoint.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,

@@ -18,8 +18,9 @@ const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// The settings of the workers that a ResourceManager with a driver requests: pauses and limits after failed starts, the time-outs of
-/// registrations and late workers, and a worker's default spec.
+/// The settings of the workers that a ResourceManager with a driver requests: pauses and limits after failed starts, the time within
+/// which a started worker has to register, the time within which a worker is still taken in that comes after its request was cancelled or
+/// failed (or that an earlier ResourceManager left), and a worker's default spec.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// Pause after the first failure to start a worker, before missing ones are requested again

@@ -44,9 +44,10 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have ended, at once
-    /// if none run or their program host is being ended. After [`Settings::release_timeout`](super::Settings::release_timeout) their
-    /// program host is killed with all tasks of the job here. `now` is monotonic.
+    /// Takes a slot back on request of the job's JobMaster `by`: tasks in it are ended, and the slot is freed when they have ended, at
+    /// once if none run or their program host is being ended. The ResourceManager is told of the free slot; with the job's last slot here
+    /// its program host is ended too. If the tasks have not ended after [`Settings::release_timeout`](super::Settings::release_timeout),
+    /// their program host is killed with all tasks of the job here, which fail. `now` is monotonic.
     ///
     /// # Errors
     ///

@@ -189,9 +189,9 @@ impl RestClient {
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await
     }
-    /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with
-    /// 404 for an unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads, its JobMaster does not
-    /// answer, or it is being stored or recovered, and 400 if `job` is not an id.
+    /// Sends `GET /jobs/:jobid`: the state, vertices and plan of the job with the id `job`, running or ended. Refused with 404 for an
+    /// unknown job, 410 if it has ended and only its result is left, 503 while no Dispatcher leads, no JobMaster of the job is found, or
+    /// it is being stored or recovered, 503 or 504 if its JobMaster does not answer in time, and 400 if `job` is not an id.
     pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}", escape(job))).await
     }

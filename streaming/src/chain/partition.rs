@@ -106,7 +106,8 @@ pub struct RoundRobin<T> {
 }
 
 impl<T> RoundRobin<T> {
-    /// Creates the partitioner, which begins with channel `first`. Producers should begin with different channels.
+    /// Creates the partitioner, whose first run goes to channel `first`, modulo the number of channels. Producers should begin with
+    /// different channels, such as those of their subtask numbers.
     pub fn new(first: usize) -> Self {
         Self { next: first, record: PhantomData }
     }

@@ -103,8 +103,8 @@ impl EventReply {
     pub fn new(send: impl FnOnce(Result<Vec<u8>, String>) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
-    /// Sends the answer, or an error with its reason: the subtask that sent the event fails with the error, or the checkpoint is aborted.
-    /// Does nothing if the caller no longer waits.
+    /// Sends the answer to the event, or the bytes of the coordinator's snapshot, whichever was asked for. An error with its reason fails
+    /// the subtask that sent the event; for a snapshot it aborts the checkpoint. Does nothing if the caller no longer waits.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
     }

@@ -100,8 +100,8 @@ messages! {
         repeated message<NodeLabel> node_labels = 2;
     }
 
-    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the cluster. This library
-    /// has no method for it; `YarnClient::call` sends it.
+    /// The request of `getResourceProfiles`, which asks for all resource profiles (named sizes of containers) of the cluster. This
+    /// library has no method for it; `YarnClient::call` sends it.
     pub struct GetAllResourceProfilesRequest (Eq) {}
 
     /// The response to `getResourceProfiles`: all resource profiles of the cluster. It comes from `YarnClient::call`; no method here reads
