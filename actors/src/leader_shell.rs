@@ -93,8 +93,8 @@ pub enum Death {
 
 /// Starts a leader shell for `led` on the work lane (thread of actors), where its leaders run as well. The shell stands
 /// for leadership, starts a leader whenever it gets the leadership and stops it at the revocation, until the returned handle is stopped
-/// or dropped; both also stop a running leader. Returns without waiting for the leadership. If the shell itself dies of a panic, the process
-/// ends; if its leader does, [`Led::died`] decides.
+/// or dropped; both also stop a running leader. Returns without waiting for the leadership. If the shell itself dies of a panic, the
+/// process ends; if its leader does, [`Led::died`] decides.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

@@ -275,7 +275,8 @@ pub trait LeaderElection: Send + Sync {
     /// Stands for leadership of `component`, and returns at once. There is one contender per component and process: a later one takes
     /// its place, and the earlier one gets no further message, not even a revocation. Grants and revocations are sent to `contender`,
     /// the first grant as soon as the process holds the lease. Dropping the returned contention withdraws from the
-    /// election and takes back a published address; the contender must have ended its leader, or end it by itself.
+    /// election and takes back a published address, unless a later contender has taken its place; the contender must have ended its
+    /// leader, or end it by itself.
     fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
 
     /// Confirms that the component answers at `leader.address` under `leader.session`: the election publishes the

@@ -167,8 +167,8 @@ impl OptionValue for PortSpec {
 
 /// The log level of everything, or levels for parts of the program: a list such as `info,actors=debug`, whose names are module paths, with
 /// the levels `off`, `error`, `warn`, `info`, `debug` and `trace` in upper or lower case. What no entry names is not logged. Names are not
-/// checked. The value of `log.level`, before which the variable `RUST_LOG` goes. The default is `info`; but clients and embedded runs log
-/// nothing where neither is set. Displays as it was written.
+/// checked. The value of `log.level`, which the environment variable `RUST_LOG` overrides. The default is `info`; but clients and embedded
+/// runs log nothing where neither is set. Displays as it was written, without blanks around it.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", self.0)]
 pub struct LogFilter(String);

@@ -12,7 +12,7 @@ pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 gateway! {
     /// The gateway (group of calls) of the BlobServer, which keeps blobs, such as programs and files of jobs, under the
     /// hash of their content. REST uploads the programs of clients, the blob caches of TaskManagers read, and the Dispatcher deletes
-    /// with the job. Uploads and downloads go in chunks of at most 1 MiB.
+    /// a job's blobs when the job has ended. Uploads and downloads go in chunks of at most 1 MiB.
     pub struct BlobServerGateway = "blob_server", fenced by ProcessSession;
     OpenUpload => UploadId, BlobError;
     UploadChunk => (), BlobError;

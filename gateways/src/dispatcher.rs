@@ -153,8 +153,8 @@ pub enum SubmitError {
     /// another job or is still needed by one, or does not fit the program. The text gives every reason. The job was not stored.
     #[error("the job can't start from its savepoint: {0}")]
     Restore(String),
-    /// The job's checkpoint directory (`execution.checkpointing.dir`, or the cluster's default) cannot be opened or written to from the JobManager, or did not answer
-    /// within 40 s; the text names it, the reason and the remedy. The job was not stored.
+    /// The job's checkpoint directory (`execution.checkpointing.dir`, or the cluster's default) cannot be opened or written to from the
+    /// JobManager, or did not answer within 40 s; the text names it, the reason and the remedy. The job was not stored.
     #[error("the job can't store checkpoints: {0}")]
     CheckpointDirectory(String),
     /// The program or the graph could not be stored; the text says why. The job does not run now, but if the graph was stored all the same,
@@ -179,10 +179,11 @@ pub struct CancelJob {
 
 /// Client or REST → Dispatcher: a sign of life of the client that is attached to a job (waits for its end). The first beat binds the job to
 /// its client: the Dispatcher cancels it once, with at most 30 s for the JobMaster's answer, when no further beat comes within
-/// `timeout_ms`; a job that does not run yet then is not cancelled. Jobs that are being built, stored or recovered are bound, too. A job
-/// that was submitted with `execution.shutdown-on-attached-exit` is bound without a beat from the time at which it begins to run, also at
-/// the next leading Dispatcher; other bindings end with the leadership. Errors: [`JobError::NotFound`]; [`JobError::Terminated`] if the job
-/// has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still lists its predecessor's jobs.
+/// `timeout_ms` (a later beat binds the job anew); a job that does not run yet then is not cancelled. Jobs that are being built, stored or
+/// recovered are bound, too. A job that was submitted with `execution.shutdown-on-attached-exit` is bound without a beat from the time at
+/// which it begins to run, also at the next leading Dispatcher; other bindings end with the leadership. Errors: [`JobError::NotFound`];
+/// [`JobError::Terminated`] if the job has ended; `JobError::Unavailable` if the job is unknown while the Dispatcher still lists its
+/// predecessor's jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientHeartbeat {
     /// Job that the client is attached to; [`JobError::NotFound`] if it is not known.

@@ -22,7 +22,8 @@ gateway! {
 /// One sign of life from the actor that watches to the actor that is watched, sent by the heartbeat service of the former for each pair
 /// once per `heartbeat.interval`, but not while the last beat is unanswered (it is given up after the longer of the interval and a
 /// quarter of `heartbeat.timeout`). The reply is the other side's sign of life, so one call serves both. A failed beat alone is no loss.
-/// A side counts the other as lost after silence for `heartbeat.timeout`, and at once when the RPC service finds the other's process gone,
+/// After silence for 0.6 of `heartbeat.timeout` the watched actor is told, so that it can end its work before it is given up. A
+/// side counts the other as lost after silence for `heartbeat.timeout`, and at once when the RPC service finds the other's process gone,
 /// or when a beat or reply shows its actor to be stuck ([`Beat::turn_age_ms`]). A sender that was answered before also does on
 /// [`BeatReply::known`] false, and on `Fenced` (the peer's process is in another session), which counts like that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

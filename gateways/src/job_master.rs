@@ -139,8 +139,9 @@ pub struct FailSlot {
 }
 
 /// TaskExecutor → JobMaster: the TaskExecutor leaves, or has given this JobMaster up. The JobMaster drops it with its slots, fails
-/// the tasks that ran there (the restart strategy decides), and declares its requirements again unless the job is ending. Ignored if
-/// it is not registered in this incarnation. Often sent as a hint: missing heartbeats have the same effect.
+/// the tasks that ran there (the restart strategy decides), declares its requirements again unless the job is ending, and tells the
+/// TaskExecutor by a `DisconnectJobMaster` (a hint that may be lost). Ignored if the TaskExecutor is not registered in this incarnation.
+/// Often sent as a hint: missing heartbeats have the same effect.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectTaskManager {
     /// Resource id of the TaskExecutor that leaves: the id of its process.
@@ -166,7 +167,8 @@ pub struct DisconnectResourceManager {
 /// ResourceManager → JobMaster: the slots that the job has declared can't be provided. Sent as a hint, and again while the shortage lasts.
 /// Idle slots of later regions (tasks that are deployed together) first go to regions that they complete. Regions that still miss slots
 /// fail with this message, and the restart strategy decides, unless the job is bounded and another region of it runs, whose slots it gets
-/// later. Ignored unless the job runs or restarts and the call carries the session of the connected ResourceManager.
+/// later; the failure of a region that waits too long then names the message. Ignored unless the job runs or restarts and the call carries
+/// the session of the connected ResourceManager.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifyNotEnoughResources {
     /// The shortage, for people, such as "needs 8 slots of …, 4 registered, 0 free", with the last error of the
@@ -269,7 +271,8 @@ impl From<CallError<CoordinationError>> for CoordinationError {
 
 /// Program host → JobMaster: a coordinator (an operator's part that runs once per job, in the JobManager-side host) has
 /// failed outside of a call. The regions (tasks that restart together) that it serves, directly or by other coordinators, fail over; while
-/// results are being published, all regions with coordinators do. A report about an earlier start changes nothing, so the call may be repeated.
+/// results are being published, all regions with coordinators do, or the job is cancelled if a client has asked for that meanwhile. A
+/// report about an earlier start changes nothing, so the call may be repeated.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
     /// The number of the start that the coordinator belongs to
@@ -280,18 +283,18 @@ pub struct CoordinatorFailed {
     pub cause: FailureCause,
 }
 
-/// TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't, which aborts the
-/// checkpoint. The call may be repeated. An answer that comes too late, repeatedly or from a superseded attempt changes
-/// nothing; of the stored objects that it names those are deleted to which no checkpoint refers. A refusal is ignored once the
-/// checkpoint is being stored.
+/// TaskExecutor → JobMaster: a task has completed its part of a checkpoint or savepoint, or says why it can't, which aborts that: an
+/// aborted checkpoint counts towards the tolerated failures; with an aborted savepoint of a stop all tasks fail. The call may be repeated.
+/// An answer that comes too late, repeatedly or from a superseded attempt changes nothing; of the stored objects that it names those are
+/// deleted to which no checkpoint refers. A refusal is ignored once the checkpoint is being stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointAnswer {
     /// The execution attempt (one try of a subtask) whose task answers; the answer of a superseded one does not count.
     pub attempt: ExecutionAttemptId,
     /// The number of the checkpoint that the barrier named.
     pub checkpoint: u64,
-    /// `Ok`: the handles of the state that the task has stored. `Err`: the reason why the task has none; the checkpoint then fails. Not
-    /// recoverable: no checkpoint of the task can be complete while its state is as it is, so that a final one is not tried again.
+    /// `Ok`: the handles of the state that the task has stored. `Err`: the reason why the task has none; the checkpoint then fails. If the
+    /// reason is not recoverable and the task was to end with this checkpoint, the job fails.
     pub answer: Result<SubtaskSnapshot, FailureCause>,
 }
 

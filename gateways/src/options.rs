@@ -37,9 +37,9 @@ pub struct RpcOptions {
     /// 131,072 by default.
     pub in_flight_max: u64,
     /// Bytes of memory for bodies over 256 KiB while their parts arrive, on all connections together; 256 MiB by default. A body that does
-    /// not fit is written to a file in one of `body_folders` meanwhile, so bodies may be of any size; while 64 are in files, further ones are
-    /// refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait, and fail as overloaded
-    /// at their deadlines; a long answer beyond four times that closes the connection), and wait for their endpoints (further
+    /// not fit is written to a file in one of `body_folders` meanwhile, so bodies may be of any size; while 64 are in files, further ones
+    /// are refused as overloaded. On each connection twice as many bytes may wait to be sent (further long calls wait, and fail as
+    /// overloaded at their deadlines; a long answer beyond four times that closes the connection), and wait for their endpoints (further
     /// calls are refused as overloaded).
     pub body_memory: usize,
     /// Folders for bodies that do not fit into `body_memory`, which take turns; made when a body comes. Their files lose their names as

@@ -93,8 +93,8 @@ pub struct SendSlotReport {
 }
 
 /// TaskExecutor → ResourceManager: a slot became free, because its job gave it back or its allocation ended otherwise;
-/// jobs may get it now. Ignored if the incarnation is not the current one, or the slot is held under another allocation
-/// by now. Sent as a hint: the slot report of the next heartbeat makes up for a lost one.
+/// jobs may get it now. Ignored if the incarnation is not the current one, or the slot is not (or no longer) known as held under this
+/// allocation. Sent as a hint: the slot report of the next heartbeat makes up for a lost one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NotifySlotAvailable {
     /// Incarnation (registration at this ResourceManager) of the slot's TaskExecutor; a message of an earlier one is

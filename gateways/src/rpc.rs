@@ -126,7 +126,8 @@ impl RpcService {
     }
 
     /// Returns a receiver of findings about other processes from now on; peers that have no address for calls back (clients, and program
-    /// hosts that are no children of this process) cause none. A receiver that falls 1,024 events behind misses the oldest; its next read returns how many.
+    /// hosts that are no children of this process) cause none. A receiver that falls more than 1,024 events behind misses the oldest; its
+    /// next read returns how many.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }

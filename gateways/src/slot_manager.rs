@@ -70,8 +70,9 @@ pub struct RemoveTaskExecutor {
 }
 
 /// ResourceManager → SlotManager: passes on a TaskExecutor's full slot report, from a heartbeat or a repeated `SendSlotReport`. The
-/// SlotManager corrects its view by it, except for slots with an unanswered request and those whose state a request, an answer or a freed
-/// slot has changed less than two heartbeat intervals ago. Slots that are held for removed jobs are freed.
+/// SlotManager corrects its view by it, except for slots with an unanswered request and those whose state an answer, a freed slot or an
+/// earlier report has changed less than two heartbeat intervals ago. The SlotManager asks the TaskExecutor to free each reported slot
+/// that is held for a removed job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportSlots {
     /// Incarnation (registration at the ResourceManager) of the TaskExecutor that reports; an unknown one changes
@@ -81,8 +82,8 @@ pub struct ReportSlots {
     pub report: SlotReport,
 }
 
-/// ResourceManager → SlotManager: a TaskExecutor has freed a slot, which may be given to a job now. Ignored if the slot
-/// is held under another allocation by now.
+/// ResourceManager → SlotManager: a TaskExecutor has freed a slot, which may be given to a job now. Ignored unless the SlotManager
+/// knows the slot as requested for, or held under, that allocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Incarnation (registration at the ResourceManager) of the slot's TaskExecutor.
@@ -155,6 +156,6 @@ pub struct SlotOverview {
 
 /// A TaskExecutor's incarnation (registration at the ResourceManager), the number of its free slots, and one entry for each slot that is
 /// allocated to a job, or requested for it and not answered yet: the job, and the slot's resources. Slots in an unknown state (the last
-/// request failed, or was refused for another reason than that the slot is occupied) are in neither until a report or a freed slot
-/// tells more.
+/// request failed, or was refused for another reason than that the slot is occupied) are in neither until a later report tells their
+/// state.
 pub type TaskManagerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

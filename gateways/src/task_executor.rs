@@ -34,11 +34,11 @@ gateway! {
 }
 
 /// ResourceManager → TaskExecutor: gives a slot to a job. Answered when the slot is allocated; the TaskExecutor then
-/// connects to the job's JobMaster, starts the job's program host (the process that runs its tasks) and offers the
-/// slot; a slot that no JobMaster accepts within `taskmanager.slot.timeout` is freed again. Refused with a
-/// [`SlotRequestError`], and nothing is allocated, if the caller is not the connected ResourceManager or the slot cannot
-/// be given. A repeated request with the same allocation is answered as before and allocates nothing, unless the slot is
-/// lost or being freed by then (`Occupied`).
+/// connects to the job's JobMaster, starts the job's program host (the process that runs its tasks) unless one runs, and
+/// offers the slot. A slot that the JobMaster declines is freed again, and so is one that no JobMaster accepts within
+/// `taskmanager.slot.timeout` (the host's start is not counted). Refused with a [`SlotRequestError`], and nothing is
+/// allocated, if the caller is not the connected ResourceManager or the slot cannot be given. A repeated request with the
+/// same allocation is answered as before and allocates nothing, unless the slot is lost or being freed by then (`Occupied`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSlot {
     /// Slot that is requested; one of another TaskExecutor is refused with [`SlotRequestError::NoSuchSlot`].
@@ -84,8 +84,8 @@ pub enum SlotRequestError {
     /// TaskExecutor is stopping and gives no slots.
     #[error("the caller is not the ResourceManager this TaskExecutor is registered at")]
     NotMyResourceManager,
-    /// The caller is not the JobMaster that this TaskExecutor is connected to for the allocation's job, nor its
-    /// ResourceManager; or its call carries no session.
+    /// The caller is neither the JobMaster that this TaskExecutor is connected to for the allocation's job, nor the
+    /// ResourceManager that this TaskExecutor is registered at; or its call carries no session.
     #[error("the caller is not the JobMaster this TaskExecutor is connected to")]
     NotMyJobMaster,
     /// The slot has fewer resources than the profile asks for, or the allocation has another slot; the text says which.
@@ -111,7 +111,8 @@ pub struct FreeSlot {
 /// JobMaster → TaskExecutor: deploys the tasks of one or more regions (tasks that start and restart together) that run on this
 /// TaskExecutor. The TaskExecutor has the job's program host start them. Answered with the tasks that were refused, each with the reason;
 /// the others report their states. An error means that none of the tasks runs, or that those which have begun are being cancelled. May be
-/// repeated: an attempt that is here already is not started again.
+/// repeated: an attempt that is here already is not started again. The slots of accepted tasks count as accepted by the JobMaster, even
+/// if the answer to their offer is still on its way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeployTasks {
     /// Job that the tasks belong to.
@@ -199,7 +200,9 @@ pub enum DeployError {
 }
 
 /// JobMaster → TaskExecutor: cancels execution attempts. Answered at once, before they have ended; their final states
-/// come later as `UpdateTaskStates`. Ignored, with the same answer, unless it comes from the connected JobMaster.
+/// come later as `UpdateTaskStates`. The TaskExecutor passes the call on to the program host once: if the host does not answer,
+/// or 1,024 calls wait for it, the cancellation is lost and logged. Ignored, with the same answer, unless it comes from the
+/// connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CancelTasks {
     /// Job that the attempts belong to.
@@ -265,9 +268,10 @@ pub enum CheckpointAnswerError {
     Unavailable(String),
 }
 
-/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor ends the job's tasks by killing their
-/// program host, registers again at the job's present leader after a pause, and frees the job's slots if no JobMaster has accepted
-/// them within `taskmanager.slot.timeout`. Answered before that has happened. Ignored from another than the connected JobMaster.
+/// JobMaster → TaskExecutor: the JobMaster ends the connection. The TaskExecutor sends it a `DisconnectTaskManager` in return, ends the
+/// job's tasks by killing their program host, and registers again at the job's present leader after a pause. Slots that are lost or being
+/// freed become free at once, the others if no JobMaster accepts them within `taskmanager.slot.timeout`. Answered before that has happened.
+/// Ignored, with the same answer, from another than the connected JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectJobMaster {
     /// Job that the JobMaster led.
@@ -279,8 +283,8 @@ pub struct DisconnectJobMaster {
 }
 
 /// ResourceManager → TaskExecutor: the ResourceManager ends the connection; the TaskExecutor registers again unless
-/// `terminate` is set. Ignored from another than the connected ResourceManager. Answered before that has happened; mostly
-/// sent as a hint.
+/// `terminate` is set, and its process fails if that does not succeed within `taskmanager.registration.timeout`. Ignored, with
+/// the same answer, from another than the connected ResourceManager. Answered before that has happened; mostly sent as a hint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DisconnectResourceManager {
     /// Leadership of the ResourceManager that ends the connection.
@@ -288,14 +292,15 @@ pub struct DisconnectResourceManager {
     /// Reason why the connection ends, as text for people.
     pub cause: String,
     /// True if the TaskManager's process should end, because it is not needed any more or the external resource system has reported it
-    /// (or its node) lost; the TaskExecutor then ends its program hosts first, and tells its JobMasters. False: it keeps its slots and
-    /// tasks, and registers again.
+    /// (or its node) lost; the TaskExecutor then ends its program hosts first, tells its JobMasters and the ResourceManager, and ends.
+    /// False: it keeps its slots and tasks, and registers again.
     pub terminate: bool,
 }
 
 /// Program host → TaskExecutor: reports the states of tasks. The TaskExecutor passes new states on to the JobMaster,
-/// repeatedly until it confirms them; counts and metrics go along with heartbeats. Answered before the JobMaster has them. Ignored if
-/// the host belongs to another job than `job_id`.
+/// repeatedly until it confirms them; counts and metrics go along with heartbeats. A slot that is being freed becomes free with the end
+/// of its last task. Answered before the JobMaster has the states. Ignored, with the same answer, if the host belongs to another job
+/// than `job_id`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReportTaskStates {
     /// Job that the tasks belong to.

@@ -42,10 +42,10 @@ impl PeerHandle {
     pub async fn closed(&self) {
         self.ended.cancelled().await;
     }
-    /// Requests that the stream be closed and returns at once. Calls to the peer that are under way then fail with
-    /// `FabricError::Unreachable`, later ones too; the peer's own calls get no answer. The end of the stream is reported as
-    /// [`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed), like one that the peer causes, if the peer had introduced itself. May be
-    /// repeated.
+    /// Requests that the stream be closed and returns at once. A stream whose peer has not introduced itself yet closes when the peer has,
+    /// or has not in time. Calls to the peer that are under way then fail with `FabricError::Unreachable`, later ones too; the peer's own
+    /// calls get no answer. The end of the stream is reported as [`PeerEvent::Confirmed`](crate::PeerEvent::Confirmed), like one that the
+    /// peer causes, if the peer had introduced itself. May be repeated.
     pub fn close(&self) {
         self.close.cancel();
     }

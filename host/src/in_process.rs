@@ -20,7 +20,8 @@ use thiserror::Error;
 /// The settings for [`in_process`], which starts a program host (it builds the job graph and runs the tasks and coordinators of one
 /// program) inside the calling process instead of a child process.
 pub struct InProcess {
-    /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>-tasks-0`; must be unique in the process.
+    /// The name of the host's endpoint in the RPC service, e.g. `program_host/<job id>-tasks-0`; must be unique in the process: a second
+    /// host of one name takes the first one's place, which cannot be called any more.
     pub name: String,
     /// The session that every call to the host must name, drawn by the caller; a call with another session is refused, so that a call
     /// meant for an earlier host of the same name does not reach this one.

@@ -50,7 +50,7 @@ pub enum StateHandle {
 }
 
 /// A part of a large keyed state ([`StateHandle::Parts`]), which holds whole entries. A subtask needs only the parts with its key groups
-/// ([`StatePart::needed`]); of these it needs all, in order, because a part with changes replaces and removes entries of the parts before it.
+/// ([`StatePart::needed`]); of these it needs all, in order: a part with changes replaces and removes entries of the parts before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePart {
     /// The key groups (sets of keys, by hash) of the part's entries: pairs of the first and the last group (inclusive)
@@ -87,8 +87,8 @@ impl StatePart {
         self.groups.is_empty() || self.groups.iter().any(|run| overlap(*run, groups))
     }
 
-    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, or the
-    /// ranges are not known; `None` if the part has nothing of these groups.
+    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, the ranges
+    /// are not known, or the bytes are inline, else [`StateHandle::Ranges`]; `None` if the part has nothing of these groups.
     pub fn needed(&self, groups: &Range<u32>) -> Option<StateHandle> {
         if !self.may_have(groups) {
             return None;
@@ -112,7 +112,7 @@ fn overlap((first, last): (u32, u32), groups: &Range<u32>) -> bool {
 }
 
 impl StateHandle {
-    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, or the
+    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, the sum of the ranges, or the
     /// sum of all parts, also of those that an earlier checkpoint has written. Reads no object.
     pub fn bytes(&self) -> u64 {
         match self {
@@ -122,8 +122,8 @@ impl StateHandle {
             Self::Ranges { ranges, .. } => ranges.iter().map(|range| range.bytes).sum(),
         }
     }
-    /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`]. `None` for inline
-    /// bytes, external objects, and parts, even if these are objects (see [`StateHandle::places`]).
+    /// Returns the object's name relative to the checkpoint directory, if this is a [`StateHandle::Object`] or ranges of one. `None` for
+    /// inline bytes, external objects and their ranges, and parts, even if these are objects (see [`StateHandle::places`]).
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Inline(_) | Self::External { .. } | Self::Parts(_) => None,

@@ -14,9 +14,9 @@ const UNITS: [(u128, &[&str]); 7] = [
     (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
 ];
 
-/// Parses a duration as Flink writes it: `10 s`, `500ms`, `2 min`; a bare number is milliseconds. Units are `d`, `h`,
-/// `min`, `s`, `ms`, `us`, `ns` and their long names, in upper or lower case. Returns `None` if the text is not a whole
-/// number (no sign, no fraction) with a known unit, or if the duration is ten thousand years or longer.
+/// Parses a duration as Flink writes it: `10 s`, `500ms`, `2 min`; a bare number is milliseconds. Units are `d`, `h`, `min` (or `m`), `s`,
+/// `ms`, `us`, `ns` and their long names, in upper or lower case. Returns `None` if the text is not a whole number (no sign, no fraction)
+/// with a known unit, or if the duration is ten thousand years (of 365 days) or longer.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim().to_lowercase();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

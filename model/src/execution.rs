@@ -72,9 +72,9 @@ impl JobStatus {
     }
 }
 
-/// The state of one execution attempt (one try of one subtask), with Flink's names. The job's JobMaster keeps it: up to DEPLOYING as it
-/// decides, then as the TaskExecutor reports. Displays and serialises as in Flink's REST
-/// interface.
+/// The state of one execution attempt (one try of one subtask), with Flink's names. The job's JobMaster keeps it: it decides up to
+/// DEPLOYING, CANCELING, and the end of an attempt that was not deployed, was refused or is lost; all else follows the TaskExecutor's
+/// reports. Displays and serialises as in Flink's REST interface.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
@@ -153,19 +153,20 @@ pub struct FailureCause {
 }
 
 impl FailureCause {
-    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged
-    /// files. No restart from that checkpoint can read them; the JobMaster restores the one before, if one is kept and
-    /// `execution.checkpointing.fallback` is true.
+    /// The kind ([`FailureCause::kind`]) of the failure of tasks or coordinators whose checkpoint has lost or damaged files. No restart
+    /// from that checkpoint can read them; the JobMaster restores the one before, if one is kept and `execution.checkpointing.fallback` is
+    /// true (default false). A job whose new JobMaster can read no checkpoint, or must not pass the newest over, fails with it for good; if
+    /// the new JobMaster continues from an older one, it lists a failure of this kind for each newer one, without a restart.
     pub const CHECKPOINT_UNREADABLE: &str = "CheckpointUnreadable";
     /// The kind ([`FailureCause::kind`]) of the failure of a job whose JobMaster cannot open its checkpoint directory
-    /// (`execution.checkpointing.dir`, or the cluster's default) or write to it at its start; the job fails without a restart. It is also that of tasks on a machine
-    /// where the directory cannot be opened or is another one than the JobManager's; the job's restart strategy decides then, because other
-    /// machines may do.
+    /// (`execution.checkpointing.dir`, or the cluster's default) or write to it at its start; the job fails without a restart. It is also
+    /// that of tasks on a machine where the directory cannot be opened or is another one than the JobManager's; the job's restart strategy
+    /// decides then, because other machines may do.
     pub const CHECKPOINT_DIRECTORY_UNUSABLE: &str = "CheckpointDirectoryUnusable";
 
     /// Makes a failure with `recoverable` set: the job's restart strategy decides whether tasks are started again. If the job configures
-    /// none, errors of the program, and shortages of slots at the start, fail it at once all the same. A long message is cut, see
-    /// [`shortened`].
+    /// none, errors of the program, and shortages of slots of tasks that were never deployed, fail it at once all the same. A long message
+    /// is cut, see [`shortened`].
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: shortened(message), recoverable: true }
     }

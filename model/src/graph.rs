@@ -285,7 +285,7 @@ impl JobGraph {
         self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
     }
     /// Returns true if the tasks of the job, at the end of their data, wait for a final checkpoint even without periodic ones: the job
-    /// has sinks that commit, or it reads without end, so that it may be stopped with a savepoint.
+    /// has sinks that commit, or it reads without end, so that it may be stopped with a savepoint. With periodic ones all jobs do so.
     pub fn ends_with_checkpoint(&self) -> bool {
         !self.bounded || self.nodes.iter().any(|node| node.commits)
     }

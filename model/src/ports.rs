@@ -4,8 +4,8 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 use thiserror::Error;
 
 /// Ports that a process may bind, to be tried in order; 0 means any free port. Parses `0`, `50100`, `50100,50101` and `50100-50200` (from
-/// the smaller to the larger, both included, not from 0; spaces around numbers are allowed), with at most 1,024 parts between commas; a text
-/// with more is refused.
+/// the smaller to the larger, both included, not from 0; spaces around numbers are allowed), with at most 1,024 parts between commas. A
+/// text with more parts is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec(Vec<RangeInclusive<u16>>);
 
@@ -18,7 +18,8 @@ impl PortSpec {
     pub fn one(port: u16) -> Self {
         Self(vec![port..=port])
     }
-    /// Parses the parts of a setting, each a number or a range; `None` if one is neither, or there are none or more than 1,024.
+    /// Parses the parts of a setting, each a number or a range as in [`PortSpec`]; `None` if one is neither (a range that ends below its
+    /// start or begins at 0 is none), or if there is no part or more than 1,024.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut ranges = Vec::new();
         for part in parts {

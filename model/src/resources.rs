@@ -113,8 +113,8 @@ impl WorkerResourceSpec {
 /// count from 0 on each TaskManager.
 pub type Devices = BTreeMap<String, Range<u64>>;
 
-/// Facts about a TaskManager that it reports and users see, beyond its resources: cores, the machine's memory, the runtime's parts
-/// of the process's memory, data port and log page. Sent once, with each registration at a ResourceManager. No decision depends on them.
+/// Facts about a TaskManager that it reports and users see, beyond its resources: cores, the machine's memory, the runtime's parts of the
+/// process's memory, data port and log page. Sent with each registration at a ResourceManager, not later. No decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {

@@ -90,7 +90,8 @@ pub fn coordinate(graph: &mut JobGraph, vertex: u32) {
     }
 }
 
-/// Marks the operators of a vertex of [`graph`] as sources with enumerators.
+/// Marks the operators of a vertex of [`graph`] as coordinated, as [`coordinate`] does, and adds to each the declaration of an
+/// enumerator's state with the name `splits`.
 pub fn enumerate(graph: &mut JobGraph, vertex: u32) {
     coordinate(graph, vertex);
     for node in graph.nodes.iter_mut().filter(|node| node.id.0 == vertex) {
@@ -98,7 +99,8 @@ pub fn enumerate(graph: &mut JobGraph, vertex: u32) {
     }
 }
 
-/// Makes the declaration of a state that has schemas of these roles, each with a name for its fingerprint.
+/// Makes the declaration of a state of this kind, with the schemas given as pairs of role and fingerprint (any text); without types, time
+/// to live and settings.
 pub fn declaration(name: &str, kind: &str, schemas: &[(&str, &str)]) -> StateDeclaration {
     let schemas = schemas.iter().map(|(role, schema)| ((*role).into(), (*schema).into()));
     StateDeclaration {

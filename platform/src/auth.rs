@@ -26,8 +26,8 @@ impl Party<'_> {
     ///
     /// # Errors
     /// Returns [`HandshakeError::Tls`] if one side refuses the other's certificate, `Io` if the stream fails, or with TLS if `host` is
-    /// neither a host name nor an address, `Malformed`, `Version`, `Cluster` or `OtherJob` if the peer is not of this protocol, version,
-    /// cluster or job, and `WrongSecret` for a wrong proof. If only one side uses TLS, the error is `Io` for a process that dials with TLS
+    /// neither a host name nor an address, `Malformed`, `Version` or `Cluster` if the peer is not of this protocol, version or cluster,
+    /// and `WrongSecret` for a wrong proof. If only one side uses TLS, the error is `Io` for a process that dials with TLS
     /// and `Malformed` for one that dials without. A peer that refuses this process before its own proof (it is overloaded, or a host of
     /// another job) closes: `Io`. The stream is closed after any error.
     pub async fn dial(

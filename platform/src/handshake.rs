@@ -392,7 +392,7 @@ impl Credentials {
 /// The returned peer has proved itself, but may yet refuse this side's proof by closing the stream. Never times out by itself.
 ///
 /// # Errors
-/// Returns `Io` (`Tls` if TLS broke) if the stream fails; `Malformed`, `Version`, `Cluster` or `OtherJob` for such a peer; `WrongSecret`.
+/// Returns `Io` (`Tls` if TLS broke) if the stream fails or a host of another job closes; `Malformed`, `Version`, `Cluster`, `WrongSecret`.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mine: &Credentials,

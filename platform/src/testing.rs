@@ -56,7 +56,8 @@ impl fmt::Debug for Authority {
 }
 
 /// A [`Network`] for tests: TCP whose connections are recorded, with all bytes that are written to or read from a socket (so a connection
-/// with both ends in this network is recorded twice). The bytes of all connections are in one record, in the order in which they passed. It is kept in memory without a bound; clones share it.
+/// with both ends in this network is recorded twice). The bytes of all connections are in one record, in the order in which they passed.
+/// The record is kept in memory without a bound; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Wiretap {
     recorded: Arc<Mutex<Vec<u8>>>,

@@ -103,8 +103,8 @@ pub struct Access {
     pub proxy: Option<WebProxy>,
 }
 
-/// The parts of a request by which [`decide`] allows or refuses it. The endpoint's guard makes it of each request, before the body is read;
-/// a header that occurs twice or cannot be read counts as an empty one.
+/// The parts of a request by which [`decide`] allows or refuses it. The guard of an endpoint that has a token makes it of each request,
+/// before the body is read; a header that occurs twice or cannot be read counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Method of the request, such as `GET`.

@@ -47,8 +47,8 @@ pub struct BodyLimits {
     /// sixteenth of `each`) alone. A body that finds no room is refused with 503.
     pub together: usize,
     /// Maximum time from a request's head to the end of its body, uploads apart; then the request is refused with 408. 10 s by default. A
-    /// body that has come with its head is not timed. If slow bodies come on more than an eighth of the connections, the oldest is refused
-    /// with 503 before.
+    /// body that has come with its head is not timed. Slow bodies take at most an eighth of the connections (those from one address of
+    /// another machine a quarter of that): for a further one, the request among them that came first is refused with 503.
     pub within: Duration,
     /// Maximum number of uploads of programs at the same time, 64 by default (0 counts as 1); never more than a sixteenth of the endpoint's
     /// connections, and a quarter of that from one address of another machine. A further one takes the place of an upload that stood still

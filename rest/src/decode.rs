@@ -46,7 +46,7 @@ pub struct ProgramRequest {
 }
 
 /// Decodes body and query of `/jars/:jarid/run` and `…/plan`. An empty body is a body without fields; a value that both give is
-/// taken from the body, as in Flink.
+/// taken from the body, as in Flink, and the first of a parameter that occurs several times. `programArg` is split at commas.
 ///
 /// # Errors
 /// Returns status 400 for an unknown or malformed field or parameter, an option of the cluster alone, arguments in both

@@ -17,8 +17,8 @@ use gateways::{CallError, FabricError};
 /// The error answer to a request, which handlers and the guard before them return and the endpoint sends: a status and `{"errors": […]}`. A
 /// failed call of a component becomes one: its refusal by [`AnswerStatus`], a missed deadline with 504, another failure of the call
 /// that a repetition may mend (the component is not reached, overloaded, not there or shutting down, or another leader has just taken over
-/// there) with 503, any other with 500. Answers with 503 also ask the client to try again after 1 s (`Retry-After`); those with 401 name the scheme `Bearer`
-/// (`WWW-Authenticate`).
+/// there) with 503, any other with 500. Answers with 503 also ask the client to try again after 1 s (`Retry-After`); those with 401 name
+/// the scheme `Bearer` (`WWW-Authenticate`).
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}: {}", self.status, self.errors.join("; "))]
 pub struct ApiError {

@@ -93,9 +93,9 @@ impl ProgramStore {
         Self { on_change: Arc::new(on_change), ..self }
     }
 
-    /// Saves a program as it streams in, checks it, runs it to learn its job names, and then keeps it under the id `<unique>_<name>`;
-    /// `unique` is written as 32 hexadecimal digits. Calls the function of [`ProgramStore::telling`] at the end. A program that does not
-    /// name its jobs within its time is kept all the same, with a warning in the log.
+    /// Saves a program as it streams in, checks it, runs it to learn its job names, and then keeps it under the id `<unique>_<name>`, as an
+    /// executable file (mode 0700); `unique` is written as 32 hexadecimal digits. Calls the function of [`ProgramStore::telling`] at the
+    /// end. A program that does not name its jobs within its time is kept all the same, with a warning in the log.
     ///
     /// # Errors
     /// Returns status 400 for a bad name, a stream that fails or a refused program, 413 for a program larger than the store's `bytes_max`,

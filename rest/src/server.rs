@@ -81,8 +81,8 @@ impl RestHandle {
 impl RestServer {
     /// Sets up the endpoint, with one worker thread, on a bound listener, for the paths at `/` and at `/v1/`. Requests are
     /// answered once `RestServer::run` is polled, one per connection; a client that takes more than 10 s for a request's
-    /// head is cut off, a path that has more than 16 KiB with its query is refused with 414. Returns `RestStartError::Io` if the server
-    /// could not be set up; the port is free then.
+    /// head gets 408 and is cut off, a path that has more than 16 KiB with its query is refused with 414. Returns
+    /// `RestStartError::Io` if the server could not be set up; the port is free then.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);

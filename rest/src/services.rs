@@ -87,7 +87,8 @@ pub struct RestSettings {
     /// Maximum number of connections that are open at once (at least 1); further ones wait until one closes. At most a quarter
     /// of them may be without a request, half wait for the end of a job, an eighth send a slow body, a sixteenth upload. If such
     /// a part is full, its oldest member gives way to the next: it is closed, answered at once, or refused with 503 (uploads:
-    /// see [`BodyLimits::uploads`]). One address of another machine gets a quarter of each part.
+    /// see [`BodyLimits::uploads`]). One address of another machine gets at most a quarter of each part; beyond that its own
+    /// oldest member gives way.
     pub connections_max: usize,
     /// Limits on the size of request bodies, and on the time that they may take.
     pub bodies: BodyLimits,

@@ -18,7 +18,7 @@ const PARTS_MAX: usize = 16;
 /// the request's header of that name.
 ///
 /// # Errors
-/// Returns status 400 if the body is no such form or has no file among its first 16 parts, and the errors of
+/// Returns status 400 if the body is no such form, breaks off or has no file among its first 16 parts, and the errors of
 /// [`ProgramStore::store`].
 pub async fn store_upload(
     content_type: Option<&HeaderValue>,

@@ -63,17 +63,17 @@ pub enum CheckpointError {
     /// [`CheckpointDirectory::put_metadata`] reports it. The names of two JobMasters differ, so this is a fault of the runtime.
     #[error("{0} exists already with other content")]
     NameTaken(String),
-    /// The object at this place (store and name) or URI, with metadata or with state to which a checkpoint refers, does not exist, or
-    /// neither does its local folder. [`CheckpointDirectory::read`] also reports it for every URI, whether its object exists or not, and
-    /// [`CheckpointDirectory::check_objects`] for a name that is not in the given listing.
+    /// The object at this place (store and name) or URI, or the local folder that it should be in, does not exist. It is metadata, or
+    /// state to which a checkpoint refers. [`CheckpointDirectory::read`] also reports this for every URI, whether its object exists or
+    /// not, and [`CheckpointDirectory::check_objects`] for a name that is not in the given listing.
     #[error(
         "{0} does not exist: it was deleted, or the directory is not the same one on all machines (execution.checkpointing.dir, or where \
          that is not set, high-availability.storageDir)"
     )]
     Missing(String),
-    /// The job has no checkpoint directory, neither one of its own (`execution.checkpointing.dir`) nor the cluster's. Either it has to read this state object of
-    /// its own, and can't be restored; or the state at this URI, of another job's snapshot, is too large to be copied into the metadata of a new
-    /// checkpoint, which then fails.
+    /// The job has no checkpoint directory, neither its own (`execution.checkpointing.dir`) nor the cluster's. Either the state in this
+    /// object, whose name is relative to the directory, has to be read, and the job can't be restored; or the state at this URI, in the
+    /// snapshot that the job was started from, is too large for the metadata of a new checkpoint (5 MiB per state), which then fails.
     #[error(
         "state is in the object {0}, and the job has no checkpoint directory to read it from or copy it to: set execution.checkpointing.dir, \
          and execution.checkpointing.storage to filesystem"
@@ -472,7 +472,7 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
 /// whatever the bytes are.
 ///
 /// # Errors
-/// Returns a description of what is wrong with the bytes.
+/// Returns what is wrong with the bytes: no magic, no such MessagePack, or a handle that metadata never has (nested parts, ranges).
 pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
     let body = bytes.strip_prefix(MAGIC).ok_or("it does not begin with FCK1")?;
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);

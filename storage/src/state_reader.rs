@@ -63,11 +63,13 @@ impl StateReader {
         Self { directory, platform, s3, opened: Arc::default() }
     }
 
-    /// Reads the bytes of a handle that has no parts: those in the handle, an object of the checkpoint directory, or an object by its URI.
+    /// Reads the bytes of a handle that has no parts: those in the handle, or an object of the checkpoint directory or at a URI, whole or
+    /// in ranges, which are joined.
     ///
     /// # Errors
-    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there; [`CheckpointError::NoDirectory`] for
-    /// an object of the checkpoint directory if this reader has none; [`CheckpointError::IsInParts`] for [`StateHandle::Parts`].
+    /// Returns the store's error, [`StoreError::Corrupt`] also if a range is cut or changed; [`CheckpointError::Missing`] if the object, or
+    /// the local folder of its URI, is not there; [`CheckpointError::NoDirectory`] for an object of the checkpoint directory if this reader
+    /// has none; [`CheckpointError::IsInParts`] for [`StateHandle::Parts`].
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         match (handle, &self.directory) {
             (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),

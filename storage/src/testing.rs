@@ -6,10 +6,11 @@ use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Runs a future to its end on a new single-threaded runtime, which blocks the calling thread, and returns the future's value.
+/// Runs a future to its end on a new single-threaded runtime, which blocks the calling thread, and returns the future's value. The runtime
+/// has timers but no I/O driver.
 ///
 /// # Panics
-/// If no runtime can be made, or the caller is inside of another async runtime.
+/// If no runtime can be made, the caller is inside of another async runtime, or the future uses a socket.
 #[expect(clippy::expect_used, reason = "tests only")]
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

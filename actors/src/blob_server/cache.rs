@@ -47,10 +47,9 @@ pub enum BlobFetchError {
 }
 
 impl BlobFetchError {
-    /// Returns true if the BlobServer has answered that it does not have the blob, or has other content in its place: fetching again
-    /// will not help; also if the local file is found damaged right after its fetch. False for all other errors, also if the store of
-    /// [`BlobCache::of_server`] lacks the blob. The cache computes the
-    /// hash of what arrived, so content that is wrong at each try was wrong at the server.
+    /// Returns true if fetching again will not help: the BlobServer has answered that it does not have the blob or has other content in
+    /// its place, the content that arrived had the wrong hash at the last try too (it was wrong at the server then), or the local file is
+    /// found damaged right after its fetch. False for all other errors, also if the store of [`BlobCache::of_server`] lacks the blob.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { cause, .. } = self else { return false };
         matches!(
@@ -212,9 +211,9 @@ impl BlobCache {
     }
 
     /// Begins to remove blobs without a lease that are transient, have had none for the cleanup interval or exceed the size limit, those
-    /// first that have had none for longest; a fetch alone does not count. The TaskExecutor calls this at intervals. Does nothing while an
-    /// earlier sweep is running, or in the server's own cache. The returned future is ready at the end of the sweep;
-    /// dropping it does not stop the sweep. Failures are only logged.
+    /// first that have had none for longest; a fetch alone does not count. Blobs that are being fetched stay. The TaskExecutor calls this
+    /// at intervals. Does nothing while an earlier sweep is running, or in the server's own cache. The returned future is ready at the end
+    /// of the sweep; dropping it does not stop the sweep. Failures are only logged.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {

@@ -137,7 +137,8 @@ impl BlobsInUse {
 
     /// Records that a job exists: the BlobServer keeps the job's own blobs and its program (`None` if that is not known, or no longer
     /// needed) from now on. `program` replaces the one that was recorded for the job before, also with `None`: that one is then removed
-    /// as in [`BlobsInUse::remove_job`]. Does nothing while the needs of jobs are unknown.
+    /// as in [`BlobsInUse::remove_job`]. If none was recorded for the job before, the job counts as one of those that the BlobServer
+    /// expected with `program`: it then keeps `program` for one expected job less. Does nothing while the needs of jobs are unknown.
     pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }

@@ -53,9 +53,9 @@ pub(super) struct Building {
 }
 
 /// The actor of a Dispatcher in one leadership: recovers the jobs that an earlier leader left in the store, in the background, and
-/// accepts, stores, runs and cancels jobs and records their results. New jobs are accepted while it recovers. The leader shell starts it
-/// when it gets the leadership and stops it when the leadership ends; it then suspends its jobs, which stay in the store for the next leader. A stored job
-/// that can't be read or run again is failed, and one that another leader has taken over is left to it.
+/// accepts, stores, runs and cancels jobs and records their results. New jobs are accepted while it recovers. The leader shell starts the
+/// Dispatcher when it gets the leadership and stops it when the leadership ends; the Dispatcher then suspends its jobs, which stay in the
+/// store for the next leader. A stored job that can't be read or run again is failed; one that another leader has taken over is left alone.
 #[derive(derive_more::Debug)]
 #[debug("Dispatcher({}, {} jobs)", self.session, self.jobs.len())]
 pub struct Dispatcher {

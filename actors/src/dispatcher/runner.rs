@@ -16,7 +16,7 @@ use platform::LaneEnded;
 pub type DispatcherHandle = Running<LeaderShell<DispatcherDeps>>;
 
 /// Stands for election and runs a Dispatcher, which recovers stored jobs, whenever this process leads, on the work lane (thread
-/// of actors), until the returned handle is stopped or dropped. Returns at once, without waiting for leadership. If the actor or a
+/// of actors), until the returned handle is stopped or dropped. Returns at once, without waiting for leadership. If the leader shell or a
 /// Dispatcher dies of a panic, the process ends.
 ///
 /// # Errors

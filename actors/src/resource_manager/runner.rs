@@ -19,9 +19,9 @@ use std::sync::Arc;
 pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 
 /// Stands for election at `election` and runs a ResourceManager whenever this process leads, on the work lane (thread
-/// of actors), until the returned handle is stopped or dropped. Returns at once, without waiting for leadership. If the actor, a
-/// ResourceManager or its SlotManager dies of a panic, or the driver of an active ResourceManager cannot be initialised for a new leadership, the
-/// process ends.
+/// of actors), until the returned handle is stopped or dropped. Returns at once, without waiting for leadership. If the leader shell, a
+/// ResourceManager or its SlotManager dies of a panic, or the driver of an active ResourceManager cannot be initialised for a new
+/// leadership, the process ends.
 ///
 /// # Errors
 /// Returns [`LaneEnded`] if the lane has ended, because the process is ending.

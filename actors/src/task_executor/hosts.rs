@@ -64,8 +64,8 @@ pub struct HostSettings {
 }
 
 impl HostSettings {
-    /// Reads the settings from the options: the data port, the bind address, and all options that are set and concern tasks (`s3.`,
-    /// `exchange.`, `execution.`, `task.` and others). The memory limit is on.
+    /// Reads the settings from the options: the data port, the bind address, and those options that are set and concern tasks (`s3.*`,
+    /// `exchange.*`, `execution.*`, `task.*`, `taskmanager.network.*`, `taskmanager.memory.segment*`). The memory limit is on.
     pub fn from_options(options: &conf::Options, cluster_id: ClusterId, data_host: String) -> Self {
         const DATA_PLANE: [&str; 6] = [
             "s3.",

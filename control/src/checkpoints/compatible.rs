@@ -78,7 +78,7 @@ pub enum Incompatible {
         now: String,
     },
     /// The settings of the operator on which the content of the state depends, such as the size of windows, differ between the snapshot
-    /// and the program.
+    /// and the program. Not compared if the snapshot or the program does not name them.
     #[error(
         "the state '{state}' of {operator} is of {then} in it and of {now} in the program: keep the settings, or give the operator another \
          uid and drop the old state (--allowNonRestoredState)"
@@ -103,7 +103,8 @@ pub enum Incompatible {
         /// The operator, with its uid if it has one.
         operator: String,
     },
-    /// The operator has keyed state in the snapshot or in the program, and its number of key groups differs between the two.
+    /// The operator has keyed state in the snapshot or in the program, and its number of key groups differs between the two. If its
+    /// parallelism is above the number in the snapshot, the cause is `TooManySubtasks` instead.
     #[error(
         "the maximum parallelism of {operator} is {then} in it and {now} in the program, and keys can't be redistributed: set \
          pipeline.max-parallelism to {then} or not at all; {then} is also the most subtasks that the operator can have"
@@ -163,9 +164,9 @@ fn has_keys(node: &GraphNode, saved: &OperatorState) -> bool {
 }
 
 /// Checks that every state in a snapshot (a savepoint or checkpoint) has its place in a job: an operator with its id that declares it as
-/// the same kind and with the same types, that has as many key groups (if it has keyed state), and that is no source to which an enumerator
-/// was added. `allow_dropped`: operators and states that the job does not have are no fault, and are left behind. Operators without state
-/// in the snapshot, or with optional states only, are not checked.
+/// the same kind, with the same types and settings, that has as many key groups (if it has keyed state), and that is no source to which an
+/// enumerator was added. `allow_dropped`: operators and states that the job does not have are no fault, and are left behind. Operators
+/// without state in the snapshot, or with optional states only, are not checked.
 ///
 /// # Errors
 ///

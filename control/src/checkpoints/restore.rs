@@ -108,11 +108,12 @@ pub fn assemble(
 }
 
 /// Returns the state that subtask number `subtask` (from 0) of a vertex is restored with: for each of its operators that gets any, the
-/// states of the subtasks in the checkpoint that it needs, in their order; an operator that gets none is left out. An operator with keyed
-/// state only gets that of the same subtask or, with another parallelism, of the subtasks that had some of its key groups. In both cases
-/// parts and ranges that have none of its key groups are left out, and the first subtask's state is added if there is broadcast state.
-/// Any other operator gets the states of all subtasks. The flag is true if the subtask had reached the end of its data (with another
-/// parallelism, if all subtasks of its operators had); false if one of its operators is not in the checkpoint.
+/// states of the subtasks in the checkpoint that it needs, in their order; an operator that gets none is left out. An operator all of whose
+/// state, apart from broadcast state, is keyed gets the state of the same subtask or, with another parallelism, of the subtasks that had
+/// some of its key groups. In both cases parts and ranges that have none of its key groups are left out, and the first subtask's state is
+/// added if there is broadcast state. Any other operator, also one whose number of key groups has changed, gets the states of all subtasks.
+/// The flag is true if the subtask had reached the end of its data (with another parallelism, if all subtasks of its operators had); false
+/// if one of its operators is not in the checkpoint.
 pub fn restore_of(
     metadata: &CheckpointMetadata,
     graph: &JobGraph,

@@ -54,7 +54,8 @@ impl Checkpoints {
     }
 
     /// Records in the report that the job's checkpoints are deleted because it has ended for good as `status`, unless they are kept after
-    /// such an end (`execution.checkpointing.externalized-checkpoint-retention`). Deletes nothing.
+    /// such an end: after FAILED or CANCELED by `execution.checkpointing.externalized-checkpoint-retention`, after FINISHED never. Deletes
+    /// nothing.
     pub fn job_ended(&mut self, status: JobStatus) {
         let (if_failed, if_canceled) = self.config.kept;
         let are_kept = match status {

@@ -377,10 +377,10 @@ impl JobCore {
         self.settle(now);
     }
 
-    /// Handles a subtask's refusal to take part in the checkpoint or savepoint, for the reason `why`: it is aborted. A failed checkpoint
-    /// counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. If the
-    /// task ends with the checkpoint and can never be part of it (`why` is fatal), the job fails. Ignored if the attempt is not its subtask's current one, or the checkpoint is not
-    /// in progress or is being stored.
+    /// Handles a subtask's refusal, for the reason `why`, to take part in the checkpoint or savepoint with this number, which is aborted. A
+    /// failed checkpoint counts towards the tolerated failures; a failed savepoint does not, but that of a stop fails all tasks. If the
+    /// task ends with the checkpoint (no savepoint) and can never be part of it (`why` is fatal), the job fails for good. Ignored if the
+    /// attempt is not its subtask's current one, or the checkpoint is not in progress or is being stored.
     pub fn declined(
         &mut self,
         now: Now,
@@ -403,10 +403,10 @@ impl JobCore {
     }
 
     /// Handles the outcome of [`Command::PersistCheckpoint`]: the metadata of a checkpoint, or of a stop's savepoint, is stored and its
-    /// pointer in the job's log, or (`Err`) the reason why not. On success (with the metadata as it was stored) the checkpoint is complete,
-    /// its tasks are notified and commit, and the oldest ones beyond the number to be kept are deleted. Otherwise it is aborted: a
-    /// checkpoint counts as failed, and for a stop all tasks fail. Regions whose restart had to wait for the outcome start again at the
-    /// next [`JobCore::tick`].
+    /// pointer in the job's log, or (`Err`) the reason why not. On success (with the metadata as it was stored) the checkpoint is complete:
+    /// its tasks and the coordinators are notified, the tasks commit, a user who asked for a checkpoint is answered, and the oldest ones
+    /// beyond the number to be kept and leftovers of failed ones are deleted. Otherwise it is aborted: a checkpoint counts as failed, and
+    /// for a stop all tasks fail. Regions whose restart had to wait for the outcome start again at the next [`JobCore::tick`].
     pub fn checkpoint_persisted(
         &mut self,
         now: Now,

@@ -88,11 +88,12 @@ struct Waiting {
 }
 
 impl JobCore {
-    /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. The answer is
+    /// Asks for a savepoint, a stop with one, or a checkpoint, which begins at once or after those in progress. Before a stop of a job
+    /// without periodic checkpoints a checkpoint is taken; if that fails, the job is not stopped. The answer is
     /// [`Command::SavepointEnded`] with the request's number: complete, or failed: tasks that come up do not all run within
-    /// `execution.checkpointing.timeout` (monotonic, from now), the checkpoint fails, tasks of the job fail, the job ends, or keyed state of
-    /// tasks whose data has ended was not kept. The success of a stop is answered only when the job has finished. No answer follows if the
-    /// job is suspended.
+    /// `execution.checkpointing.timeout` (monotonic, from now), the checkpoint fails, tasks of the job fail, the job ends, or keyed state
+    /// of tasks whose data has ended was not kept. The success of a stop is answered only when the job has finished. No answer follows if
+    /// the job is suspended.
     ///
     /// # Errors
     ///
@@ -131,8 +132,8 @@ impl JobCore {
         Ok(())
     }
 
-    /// Returns the number of the request ([`SavepointRequest::number`]) for which this checkpoint is being taken; `None` if nobody asked for
-    /// it, or it has ended.
+    /// Returns the number of the request ([`SavepointRequest::number`]) for which this checkpoint is being taken; `None` if nobody asked
+    /// for the checkpoint, or it has ended.
     pub fn request_of(&self, checkpoint: u64) -> Option<u64> {
         let running = self.savepoints.running.as_ref();
         running.filter(|(number, _)| *number == checkpoint).map(|(_, request)| request.number)
@@ -163,8 +164,9 @@ impl JobCore {
         true
     }
 
-    /// Answers the savepoints that have waited longest with an error if keyed state that belongs into them was not kept: the final checkpoint
-    /// of a job without a checkpoint directory leaves out that of the regions that end with it. They have finished, or run again as ended.
+    /// Answers the savepoints that have waited longest with an error if keyed state that belongs into them was not kept: the final
+    /// checkpoint of a job without a checkpoint directory leaves out that of the regions that end with it. They have finished, or run again
+    /// as ended.
     fn refuse_without_keyed_state(&mut self) {
         let is_savepoint = |waiting: &Waiting| waiting.request.kind.is_savepoint();
         if !self.savepoints.waiting.front().is_some_and(is_savepoint) {
@@ -287,10 +289,11 @@ impl JobCore {
         }
     }
 
-    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On success a savepoint is complete; that of
-    /// a stop is first written to the job's log ([`Command::PersistCheckpoint`]). On failure the savepoint is aborted and the user is told;
-    /// in the case of a stop all tasks fail, too, because their sources read nothing more, and the restart strategy decides. Ignored unless
-    /// this savepoint is being stored.
+    /// Handles the outcome of [`Command::StoreSavepoint`] for the checkpoint with this number. On success a savepoint is complete: the user
+    /// is answered, and the parts that only the savepoint refers to, of which the folder has copies, are deleted. That of a stop is first
+    /// written to the job's log ([`Command::PersistCheckpoint`]). On failure the savepoint is aborted and the user is told; in the case of
+    /// a stop all tasks fail, too, because their sources read nothing more, and the restart strategy decides. Ignored unless this savepoint
+    /// is being stored.
     pub fn savepoint_stored(&mut self, now: Now, checkpoint: u64, outcome: Result<(), String>) {
         let running = self.savepoints.running.as_ref();
         let running = running.filter(|(number, _)| *number == checkpoint);

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl JobCore {
-    /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots; no task runs yet when this returns. Does nothing
-    /// unless the job is CREATED.
+    /// Starts the job: it becomes RUNNING, declares its requirements and waits for slots; regions whose slots were all offered before are
+    /// deployed at once, those with coordinators as soon as these have started. Does nothing unless the job is CREATED.
     pub fn start(&mut self, now: Now) {
         if self.status() != JobStatus::Created {
             return;
@@ -182,7 +182,8 @@ impl JobCore {
 
     /// Handles the passing of time: restarts regions whose pause is over, fails those that have waited too long for slots (but not while
     /// the job is bounded and another region runs: they wait as long again), begins checkpoints and savepoints that are due, and aborts
-    /// checkpoints and refuses savepoints whose time is over. While the pointer of a checkpoint is being written no region restarts. Does
+    /// checkpoints and fails savepoints whose time is over. Before regions fail for want of slots, idle slots of later regions go to
+    /// earlier ones that they complete, which are deployed. While the pointer of a checkpoint is being written no region restarts. Does
     /// nothing unless the job is RUNNING or RESTARTING.
     pub fn tick(&mut self, now: Now) {
         let mut resume = Vec::new();

@@ -36,7 +36,7 @@ impl JobCore {
         registration
     }
 
-    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id; in use or not; empty if the
+    /// Returns the allocations of the slots that the job holds on the TaskExecutor with this resource id, in use or not; empty if the
     /// TaskExecutor is not registered. The JobMaster frees them there when the job has ended.
     pub fn slots_on(&self, resource: &ResourceId) -> Vec<AllocationId> {
         self.pool.slots_on(resource).map(|(allocation, _)| allocation).collect()
@@ -130,9 +130,9 @@ impl JobCore {
     }
 
     /// Handles a report that a slot is lost although its TaskExecutor lives: the slot is removed, its tasks fail with `cause` (the restart
-    /// strategy decides), and the requirements are declared again. If `accepted` is false and the job does not hold the slot, the slot was
-    /// never offered because its program host could not be started, and all regions that wait for slots fail, once for each
-    /// slot. Nothing changes if the job does not hold the slot and has accepted it or given it back before: the report is late.
+    /// strategy decides), and the requirements are declared again unless the job is ending. If `accepted` is false and the job does not
+    /// hold the slot, the slot was never offered because its program host could not be started, and all regions that wait for missing slots
+    /// fail with `cause`, once for each slot. Nothing changes if the job does not hold the slot and has accepted, freed or lost it before.
     pub fn slot_failed(
         &mut self,
         now: Now,

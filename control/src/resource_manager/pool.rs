@@ -84,9 +84,10 @@ pub enum DriverEvent {
         /// Reason as text, for messages.
         cause: String,
     },
-    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger than the external
-    /// system's maximum. The spec is not requested again until no job needs it any more, and the SlotManager is told
-    /// ([`Command::NeverMet`]); it is no failed start, and no pause follows. Ignored for a request that is not open.
+    /// A request can never be met, nor can any other request for its spec: the container would be larger than the external system's
+    /// maximum, or (found before the driver is asked) the options leave no memory layout for the spec. The spec is not requested again
+    /// until no job needs it any more, and the SlotManager is told ([`Command::NeverMet`]); the event is no failed start, and no pause
+    /// follows. Ignored for a request that is not open.
     NeverMet {
         /// Number of the request, as [`Command::RequestWorker`] gave it.
         request: u64,

@@ -73,14 +73,14 @@ pub enum Command {
         /// The allocation to end.
         allocation_id: AllocationId,
     },
-    /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts. With passive supply: all
-    /// registered usable slots, those of other jobs included, would not suffice (0.5 s after the shortage began, and after the start-up
-    /// period). With active supply: unmet for the request time-out, or (after 0.5 s) no TaskManager can ever offer such a slot. Held back
-    /// for 2 s after other jobs were asked to yield to the job. The JobMaster decides what follows.
+    /// Tell a job's JobMaster that the job's requirements can't be met; repeated every 5 s while that lasts (a new declaration of the job
+    /// ends that pause). With passive supply: all registered usable slots, those of other jobs included, would not suffice (0.5 s after the
+    /// shortage began, and after the start-up period). With active supply: unmet for the request time-out, or (after 0.5 s) no TaskManager
+    /// can ever offer such a slot. Held back for 2 s after other jobs were asked to yield to the job. The JobMaster decides what follows.
     ReportShortage(Shortage),
     /// Ask a job's JobMaster to yield (free) slots that the job holds and cannot use yet, because it waits for more, so that another job
-    /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. A job is asked at most every 2 s, and one that
-    /// freed nothing again after 15 s only; a new declaration of the job ends these pauses.
+    /// can run with them. No answer is awaited: the TaskExecutors report the freed slots. After an ask the job is asked again at the
+    /// earliest 2 s later, or 15 s later if it has freed no slot since; a new declaration of the job ends these pauses.
     AskToYield {
         /// The job that is asked.
         job_id: JobId,

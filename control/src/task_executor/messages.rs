@@ -17,15 +17,15 @@ pub enum Event {
     /// The leading ResourceManager has changed: this TaskExecutor registers at the new one and drops the former; `None`: none leads now.
     /// Slots and tasks stay. Without a registration within `registration_timeout` the process ends with an error.
     ResourceManager(Option<ResourceManagerId>),
-    /// A ResourceManager has accepted this TaskExecutor's registration; ignored unless it was asked last.
+    /// A ResourceManager has accepted this TaskExecutor's registration; ignored unless `by` was asked last and has not answered yet.
     RegistrationAccepted {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
         /// Id that the ResourceManager gave to this TaskExecutor's registration.
         instance: InstanceId,
     },
-    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`). Ignored unless it was
-    /// asked last.
+    /// A ResourceManager refused the registration, which is tried again later or ends the process (`retry`). Ignored unless `by` was
+    /// asked last and has not answered yet.
     RegistrationRefused {
         /// Session of the ResourceManager that has answered.
         by: ResourceManagerId,
@@ -34,8 +34,8 @@ pub enum Event {
         /// True if another attempt may succeed; false: the process ends.
         retry: bool,
     },
-    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause. Ignored unless it
-    /// was asked last.
+    /// A ResourceManager did not answer the registration, or the call failed; it is asked again after a pause. Ignored unless `at`
+    /// was asked last and has not answered yet.
     RegistrationFailed {
         /// Session of the ResourceManager, which tells it from earlier and later ones.
         at: ResourceManagerId,
@@ -107,8 +107,8 @@ pub enum Event {
         launch: u64,
     },
     /// A job's program host has ended unasked, or could not be launched: its tasks fail and its slots are reported as lost. The slots are
-    /// freed when the JobMaster has taken the report, or after `slot_timeout`. For a host that was asked to end, it means the same as
-    /// [`Event::HostEnded`].
+    /// freed when the JobMaster has taken the report, or after `slot_timeout`; slots that were given back are freed at once, without a
+    /// report. For a host that was asked to end, this event means the same as [`Event::HostEnded`].
     HostLost {
         /// The job that the event is about.
         job: JobId,

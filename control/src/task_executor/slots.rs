@@ -10,9 +10,9 @@ use std::time::Duration;
 
 impl TaskExecutor {
     /// Gives a slot to a job on request of the ResourceManager, and returns the commands that follow: always to watch the job's leader; for
-    /// a slot that is new also to publish the slots, and to launch the job's program host if there is none, else to resize it and offer the
-    /// slot, if the host is up and a JobMaster is connected. Returns before any JobMaster has the slot. A repeated request only watches the
-    /// leader again. `now` is monotonic.
+    /// a slot that is new also to publish the slots, to launch the job's program host if there is none (if the host is being ended, after
+    /// its end), and, if the host is up, to resize it and to offer the slot to the JobMaster if one is connected. Returns before any
+    /// JobMaster has the slot. A repeated request only watches the leader again. `now` is monotonic.
     ///
     /// # Errors
     ///

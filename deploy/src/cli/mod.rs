@@ -98,8 +98,8 @@ impl Context {
 
 /// Runs the binary `flott` with this process's arguments: parses the command line and executes the command, which prints its results (with
 /// `--output json` also its failure) on standard output and everything else on standard error. Returns when the command is done, for
-/// a role when its process is to end; `--program` replaces a role's process by the program. The exit code tells the outcome ([`Exit`]);
-/// wrong arguments give 64, help and version 0.
+/// a role when its process is to end; a JobManager in application mode, and a TaskManager with `--program`, replace the process by the
+/// program. The exit code tells the outcome ([`Exit`]); wrong arguments give 64, help and version 0.
 pub fn main() -> ExitCode {
     let cli = match letters::long_names(std::env::args_os()).and_then(Cli::try_parse_from) {
         Ok(cli) => cli,

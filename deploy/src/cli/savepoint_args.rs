@@ -19,7 +19,7 @@ Examples:
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b                       without a savepoint";
 
 /// Arguments of `flott savepoint`, which takes a savepoint of a job or deletes one, waits until that is done, and prints its folder. If the
-/// cluster does not answer for 60 s, the outcome is unknown (exit code 4), and the operation goes on there.
+/// cluster does not answer for 60 s, or no longer knows the operation, the outcome is unknown (exit code 4).
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Savepoint {
@@ -54,7 +54,7 @@ pub enum SavepointAction {
 
 /// Arguments of `flott stop`, which takes a savepoint of a job and then ends it, waits until the job has ended, and prints the savepoint's
 /// folder. If the savepoint fails, the job is not stopped; if its sources had been told to take it, its tasks fail then, and the restart
-/// strategy decides.
+/// strategy decides. If the cluster does not answer for 60 s, or no longer knows the operation, the outcome is unknown (exit code 4).
 #[derive(Debug, Args)]
 pub struct Stop {
     /// Id of the job to stop, as flott list shows it

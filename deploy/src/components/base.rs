@@ -120,7 +120,7 @@ pub struct Base {
 impl Base {
     /// Starts the heartbeat and metric services; `retrieval` becomes the components' source of leaders. Sends no
     /// heartbeats by itself: the components name the peers that get them. From then on an actor of the process that is stuck for longer
-    /// than `heartbeat.stuck-after` is reported to `parts.fatal`.
+    /// than `heartbeat.stuck-after` is reported to `parts.fatal`, after the stacks of all threads were logged (once).
     ///
     /// # Errors
     /// Returns [`ComponentError::Lane`] if a lane (thread of actors) has ended, because the process is ending, or a

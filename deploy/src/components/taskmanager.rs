@@ -118,12 +118,12 @@ impl TaskManagerComponents {
 
     /// Waits until the ResourceManager has released this TaskManager, because it was idle for too long, its worker is reported as ended
     /// (its node is lost, say), or the application has ended, and returns the reason as text. The loss of a ResourceManager is no release.
-    /// Stops nothing: the caller then stops the process.
+    /// Never returns if the TaskExecutor dies, which is reported as a fatal error. Stops nothing: the caller then stops the process.
     pub async fn released(&self) -> String {
         self.executor.released().await
     }
 
-    /// Stops the TaskManager in order: ends all program hosts, tells the ResourceManager and the JobMasters that it
+    /// Stops the TaskManager in order: kills all program hosts, tells the ResourceManager and the JobMasters that it
     /// leaves with `cause` (waits at most 1 s for their answers), then stops the other services. Returns when all have ended. To the jobs
     /// it is a recoverable failure of their tasks here.
     pub async fn stop(self, cause: &str) {

@@ -31,7 +31,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// from the environment; the cluster gets the slots that the job needs. While the job runs, SIGINT or SIGTERM cancels it; a second signal,
 /// or one while the cluster stops, ends the process at once with code 2. Prints an error to standard error; the returned exit code tells
 /// the job's outcome: success if it has finished or was cancelled, or if the program only printed its help. A job whose results cannot be
-/// written to standard output is not waited for. The cluster is stopped before the return, for which at most 10 s are waited.
+/// written to standard output is not waited for. The cluster is stopped before the return, for which at most 10 s are waited. Raises the
+/// process's soft limit of open files to the hard one; logs to standard error only if `RUST_LOG` or `log.level` is set.
 pub fn run(entry: ProgramEntry, args: Vec<String>) -> Exit {
     match start(entry, args) {
         Ok(exit) => exit,

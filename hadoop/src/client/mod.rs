@@ -186,7 +186,8 @@ impl Client {
     ///
     /// # Errors
     /// Fails with the [`CallError`] of this try: `Deadline` if the time is over, in line too; `Connection` for a connection that cannot be
-    /// made or fails; `Remote`; `TooLong`; `Undecodable`. [`CallError::may_have_run`] says whether the server may have carried it out.
+    /// made or fails, and instead of `Deadline` if Kerberos kept failing until then; `Remote`; `TooLong`; `Undecodable`.
+    /// [`CallError::may_have_run`] says whether the server may have carried it out.
     pub async fn call<Q: Message, R: Message + Default>(
         &self,
         target: &Target,

@@ -33,8 +33,8 @@ impl Default for CallOptions {
 }
 
 /// A client of the servers of one service of which one is active, such as a cluster's ResourceManagers. Calls go to the active one, and are
-/// tried again as a policy says; the proxy remembers across calls which server it asks first. It finds out which one is active only by
-/// calling: from one that is not, or does not answer, it turns to the next.
+/// tried again as a policy says; the proxy remembers across calls which server it asks first. The proxy finds out which one is active only
+/// by calling: from one that is not, or does not answer, it turns to the next if the policy is [`RetryPolicy::FailOver`].
 #[derive(Debug)]
 pub struct Proxy {
     client: Client,

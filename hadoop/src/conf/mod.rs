@@ -285,7 +285,7 @@ impl Configuration {
 
     /// Returns the configuration as XML, final marks included. If `resolved` is true, references `${…}` are replaced by
     /// their values here, so that the result means the same on any machine; those to nothing known stay. Environment
-    /// and system properties are not written.
+    /// and system properties are not written. Characters that XML cannot hold, such as NUL, become U+FFFD.
     ///
     /// # Errors
     /// Fails with [`ConfError::Expansion`] for a value that never stops expanding, only if `resolved` is true;

@@ -60,8 +60,8 @@ impl Configuration {
         duration(&value).map(Some).ok_or_else(|| wrong(name, expected))
     }
 
-    /// Reads a property as a number of bytes: a whole number, with `k`, `m`, `g`, `t`, `p` for powers of 1024 and
-    /// perhaps a `b` after it; `None` if it is not set or empty.
+    /// Reads a property as a number of bytes: a whole number, perhaps with `k`, `m`, `g`, `t` or `p` for powers of 1024 and
+    /// a `b` after it, in lower or upper case; `None` if it is not set or empty.
     ///
     /// # Errors
     /// Fails with [`ConfError::Type`] for any other value, [`ConfError::Expansion`] if its `${…}` never stop expanding.

@@ -31,8 +31,8 @@ impl FileSystem {
     /// is given. A path in the URI is left out, and a NameNode without a port has 8020. Looks no host up.
     ///
     /// # Errors
-    /// Fails with [`ConfError::Type`] for a URI or address that is wrong, [`ConfError::Missing`] for a NameNode without
-    /// an address or no URI at all.
+    /// Fails with [`ConfError::Type`] for a URI that is not `hdfs://…` or an address that is wrong, [`ConfError::Missing`]
+    /// for a NameNode without an address or no URI at all, [`ConfError::Expansion`] for endless `${…}`.
     pub fn from_conf(conf: &Configuration, uri: Option<&str>) -> Result<Self, ConfError> {
         const DEFAULT: &str = "fs.defaultFS";
         let uri = match uri {

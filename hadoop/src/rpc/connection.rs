@@ -224,10 +224,10 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Takes bytes from the server and acts on them, up to a step of authentication that may ask a Kerberos server
-    /// (KDC) and so block. Such a step is returned: run it and give its outcome to [`resume`](Self::resume), and take
-    /// no more bytes until then. Calls may be made meanwhile, and deadlines and the setup timeout run. `None` means
-    /// that all was handled. Without a stream or after its end the bytes are dropped.
+    /// Takes bytes from the server and acts on them, up to a step of authentication that may ask a Kerberos server (KDC) and so block. Such
+    /// a step is returned: run it and give its outcome to [`resume`](Self::resume), and take no more bytes until then. Calls may be made
+    /// meanwhile, and deadlines and the setup timeout run. `None` means that all was handled; an error in the bytes, or sent in them, comes
+    /// as [`Event::Closed`] or [`Event::Refused`]. Without a stream or after its end the bytes are dropped.
     #[must_use]
     pub fn take(&mut self, bytes: &[u8], now: Time) -> Option<Ask> {
         if matches!(self.phase, Phase::Closed | Phase::Streamless) {

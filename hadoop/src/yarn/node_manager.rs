@@ -71,9 +71,9 @@ impl NmClient {
     /// perhaps at an earlier call whose answer was lost: its sub-state (`ContainerStatus`) says when it runs.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call` if the node does not answer
-    /// after all tries (the container may have been started then), or for its exception; `YarnError::Incomplete` for a container without a
-    /// node, or whose node has no valid port.
+    /// Fails with [`YarnError::Container`] and the node's reason, for example an expired container token; `YarnError::Call` if the node
+    /// does not answer after all tries (the container may have been started then), or for its exception; `YarnError::Incomplete` for a
+    /// container without a node, or whose node has no valid port.
     pub async fn start(
         &self,
         container: &Container,
@@ -121,8 +121,9 @@ impl NmClient {
     /// [`ContainerExit::KilledByMaster`](super::ContainerExit::KilledByMaster). `token` is the node's NMToken.
     ///
     /// # Errors
-    /// Fails with [`YarnError::Container`] where the node does not know it; `YarnError::Call` if the node does not answer after all tries
-    /// (the container may be stopped then), or for its exception; `YarnError::Incomplete` for a node without a valid port.
+    /// Fails with [`YarnError::Container`] where the node does not know the container (one that has just ended is no error);
+    /// `YarnError::Call` if the node does not answer after all tries (the container may be stopped then), or for its exception;
+    /// `YarnError::Incomplete` for a node without a valid port.
     pub async fn stop(
         &self,
         node: &NodeId,
@@ -159,7 +160,7 @@ impl NmClient {
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if the node does not answer after all tries, or for its exception, for example because the token is
-    /// wrong; `YarnError::Incomplete` for a node without a valid port.
+    /// wrong or the container does not run there; `YarnError::Incomplete` for a node without a valid port.
     pub async fn localize(
         &self,
         node: &NodeId,

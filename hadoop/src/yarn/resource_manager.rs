@@ -19,9 +19,10 @@ pub struct ResourceManager {
     pub port: u16,
 }
 
-/// Returns the addresses of the ResourceManagers' scheduler for `Service::Scheduler`, for any other value those of
-/// their service for clients: one address, or with `yarn.resourcemanager.ha.enabled` those of
-/// `yarn.resourcemanager.ha.rm-ids`, in this order. Never an empty list.
+/// Returns the addresses of the ResourceManagers' scheduler (`yarn.resourcemanager.scheduler.address`, default port 8030) for
+/// `Service::Scheduler`, for any other value those of their service for clients (`yarn.resourcemanager.address`, default port 8032): one
+/// address, or with `yarn.resourcemanager.ha.enabled` one for each of `yarn.resourcemanager.ha.rm-ids`, in this order, from the property
+/// with the id at its end, else from the host `yarn.resourcemanager.hostname.ID`. Never an empty list. Looks no host up.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for a property that is no address, or if `yarn.resourcemanager.ha.enabled` is neither `true` nor `false`;
@@ -140,8 +141,9 @@ pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
 
 /// Returns the policy by which YARN's clients try again, from `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`: with one
 /// ResourceManager at a fixed interval (by default 30 s, for 15 minutes), with several by turning to the next one,
-/// `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into `yarn.resourcemanager.connect.max-wait.ms`. If
-/// that is -1, tries go on for ever. The policy bounds the number of tries, not the time of each.
+/// `yarn.client.failover-max-attempts` times or, by default, as often as the pause fits into `yarn.resourcemanager.connect.max-wait.ms` (if
+/// that is -1, tries go on for ever), with pauses from `yarn.client.failover-sleep-base-ms` to `….failover-sleep-max-ms`, by default the
+/// fixed interval. The policy bounds the number of tries, not the time of each.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for properties of the wrong type, [`ConfError::Expansion`] for endless `${…}`.

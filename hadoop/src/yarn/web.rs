@@ -41,12 +41,13 @@ pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
 }
 
 /// Returns the addresses of YARN's web proxy: the one of `yarn.web-proxy.address` (port 80 if it names none), else those of the
-/// ResourceManagers' pages, each of which is a proxy: `yarn.resourcemanager.webapp.address`, or `….webapp.https.address` if [`https_only`],
-/// else the host of `yarn.resourcemanager.hostname` with port 8088, or 8090. With failover those of each id count, and those without an id
-/// only if no id has a page. None if the configuration has none of these. A page's address that stands for all
-/// interfaces (`0.0.0.0`, `::`) gives its port only: the host is that of `yarn.resourcemanager.hostname`, and without one the page is left
-/// out. In `yarn.web-proxy.address`, `0.0.0.0` becomes `127.0.0.1`. Hadoop's filter, which lets only the proxy open an ApplicationMaster's
-/// pages, finds the proxies in these properties too. Looks no host up.
+/// ResourceManagers' pages, each of which is a proxy: `yarn.resourcemanager.webapp.address`, or `….webapp.https.address` if
+/// [`https_only`], else the host of `yarn.resourcemanager.hostname`; the port is 8088, with HTTPS 8090, if none is named. With failover
+/// those of each id count, and those without an id only if no id has a page. The list is empty if the configuration has none of these. A
+/// page's address that stands for all interfaces (`0.0.0.0`, `[::]:PORT`) gives its port only: the host is that of
+/// `yarn.resourcemanager.hostname`, and without one the page is left out. In `yarn.web-proxy.address`, `0.0.0.0` becomes `127.0.0.1`.
+/// Hadoop's filter, which lets only the proxy open an ApplicationMaster's pages, finds the proxies in these properties too. Looks no host
+/// up.
 ///
 /// # Errors
 /// Fails with [`ConfError::Type`] for a property that is no address, [`ConfError::Expansion`] for endless `${…}`.

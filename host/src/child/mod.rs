@@ -69,8 +69,8 @@ enum ChildError {
 /// The time that calls under way have to complete after the host's actor has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Enters the trace of the request for which this process was launched, so that the log's first line is in it; does nothing if the
-/// launcher has named none.
+/// Enters the trace of the request for which this process was launched (`FLOTT_HOST_TRACE`), for all work of the process that has none of
+/// its own, so that the log's first line is in it; does nothing if the launcher has named none, or the text is malformed.
 pub fn enter_trace() {
     let named = std::env::var(TRACE_VARIABLE).ok();
     let named = named.as_deref().and_then(TraceContext::from_traceparent);

@@ -51,7 +51,7 @@ pub struct LaunchSpec {
     pub session: ProcessSession,
     /// The address under which the child calls this process over the socket.
     pub parent: NodeAddress,
-    /// The trace of the request for which the child is started, in which the child logs from its first line on; none if there is no request.
+    /// The trace of the request for which the child is started, in which the child logs from its first line on; none without a request.
     pub trace: TraceContext,
     /// The child's working directory, which must exist (else the start fails) and should be empty. Nobody here deletes it.
     pub work_dir: PathBuf,
@@ -63,7 +63,7 @@ pub struct LaunchSpec {
     pub stdout: PathBuf,
     /// The file to which the child's standard error, its log included, is appended; created if it does not exist.
     pub stderr: PathBuf,
-    /// The permission bits, e.g. `0o640`, with which these two files are created.
+    /// The permission bits, e.g. `0o640`, less this process's umask, with which these two files are created.
     pub output_mode: u32,
 }
 
@@ -163,7 +163,8 @@ impl LaunchSpec {
 }
 
 /// Starts a child, adopts its socket as a connection of `rpc`, and waits at most `within` for the child to answer a first call
-/// ([`ParentAlive`]). The child may then call the gateways of its job, and no others, over the socket. No job code runs yet.
+/// ([`ParentAlive`]); if the connection is lost meanwhile, then up to 5 s more for the child's end, to report how it ended. From the
+/// adoption on the child may call the gateways of its job, and no others, over the socket. No job code runs yet.
 ///
 /// # Errors
 /// Returns [`LaunchError::NotAProgram`] or [`LaunchError::Io`] if the child was not started or its socket not adopted,

@@ -65,6 +65,7 @@ pub struct RestClient {
 
 impl RestClient {
     /// Makes a client of the endpoint at `host:port` (an IPv6 address with or without brackets). Does not connect.
+    /// Requests go over plain HTTP, without TLS.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
@@ -132,8 +133,8 @@ impl RestClient {
         Ok(begun.request_id)
     }
 
-    /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs. Refused with 503 while no Dispatcher or
-    /// ResourceManager leads.
+    /// Sends `GET /overview`: the numbers of TaskManagers, slots and jobs. Refused with 503 while no Dispatcher leads,
+    /// and while no ResourceManager leads.
     pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
         self.get("/overview").await
     }
@@ -200,23 +201,23 @@ impl RestClient {
     pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
         self.get(&format!("/jobs/{}/status", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/plan`: the job's graph, with its vertices as nodes. Refused like `RestClient::job`: 404, 410
-    /// or 503.
+    /// Sends `GET /jobs/:jobid/plan`: the job's graph, with its vertices as nodes. Refused like `RestClient::job`:
+    /// 404, 410, 503 or 504.
     pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
         self.get(&format!("/jobs/{}/plan", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/exceptions`: the job's failures, newest first, at most 20 and no more than its JobMaster keeps
-    /// (`web.exception-history-size`). Refused like `RestClient::job`: 404, 410 or 503.
+    /// (`web.exception-history-size`). Refused like `RestClient::job`: 404, 410, 503 or 504.
     pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
         self.get(&format!("/jobs/{}/exceptions", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/checkpoints`: statistics of the job's checkpoints since its JobMaster started. Refused like
-    /// `RestClient::job`: 404, 410 or 503.
+    /// `RestClient::job`: 404, 410, 503 or 504.
     pub async fn checkpoints(&self, job: &str) -> Result<CheckpointingStatistics, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints", escape(job))).await
     }
-    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings. Refused like `RestClient::job`: 404, 410
-    /// or 503.
+    /// Sends `GET /jobs/:jobid/checkpoints/config`: the job's checkpoint settings. Refused like `RestClient::job`:
+    /// 404, 410, 503 or 504.
     pub async fn checkpoint_config(&self, job: &str) -> Result<CheckpointConfigInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/config", escape(job))).await
     }
@@ -227,7 +228,7 @@ impl RestClient {
         self.get(&format!("/jobs/{}/checkpoints/details/{id}", escape(job))).await
     }
     /// Sends `GET /jobs/:jobid/vertices/:vertexid`: the vertex with the id `vertex` (32 hexadecimal digits) and its subtasks. Refused with
-    /// 404 if the job or the vertex is unknown, 400 if one is not an id, otherwise like `RestClient::job`: 410 or 503.
+    /// 404 if the job or the vertex is unknown, 400 if one is not an id, otherwise like `RestClient::job`.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
         self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
@@ -256,9 +257,10 @@ impl RestClient {
         self.done(Method::PATCH, &path, None::<&EmptyBody>).await
     }
     /// Sends `PATCH /jobs/:jobid/clientHeartbeat`: binds the job to this client; the job is cancelled unless another beat comes within
-    /// `timeout` (whole milliseconds; at most a day) of this one's arrival. A job that does not run yet when the time is over is left
-    /// alone. The client sends no further beat by itself. Refused with 404 for an unknown job, with 409 if it has ended, with 503 while
-    /// a new leader still lists its predecessor's jobs and does not know this one yet, and with 403 if `web.cancel.enable` is false there.
+    /// `timeout` (whole milliseconds; 0 cancels it at once, more than a day counts as a day) of this one's arrival. A job that does not run
+    /// yet when the time is over is left alone. The client sends no further beat by itself. Refused with 404 for an unknown job, with 409
+    /// if it has ended, with 503 while a new leader still lists its predecessor's jobs and does not know this one yet, and with 403 if
+    /// `web.cancel.enable` is false there.
     pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
         let path = format!("/jobs/{}/clientHeartbeat", escape(job));
         let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -315,17 +317,17 @@ impl RestClient {
     ) -> Result<TriggeredCheckpointInfo, ClientError> {
         self.get(&format!("/jobs/{}/checkpoints/{}", escape(job), escape(trigger))).await
     }
-    /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the
-    /// operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an unknown
-    /// job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for it or a
-    /// relative one, and with 403 if `body` asks to cancel the job and `web.cancel.enable` is false there.
+    /// Sends `POST /jobs/:jobid/savepoints`: triggers a savepoint and does not wait for it. Returns the id of the operation, for
+    /// [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an unknown job, with 409 if it has ended,
+    /// with 503 while it is being stored or recovered, with 400 if there is no directory for it, or only one that is a relative path or in
+    /// the folder of the job's checkpoints, and with 403 if `body` asks to cancel the job and `web.cancel.enable` is false there.
     pub async fn savepoint(&self, job: &str, body: &SavepointBody) -> Result<String, ClientError> {
         self.begin(&format!("/jobs/{}/savepoints", escape(job)), body).await
     }
-    /// Sends `POST /jobs/:jobid/stop`: takes a savepoint with which the job ends, and does not wait for it. Returns the id
-    /// of the operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an
-    /// unknown job, with 409 if it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for
-    /// the savepoint or a relative one, and with 403 if `web.cancel.enable` is false there.
+    /// Sends `POST /jobs/:jobid/stop`: takes a savepoint with which the job ends, and does not wait for it. Returns the id of the
+    /// operation, for [`RestClient::savepoint_status`], which alone shows a later failure. Refused with 404 for an unknown job, with 409 if
+    /// it has ended, with 503 while it is being stored or recovered, with 400 if there is no directory for the savepoint, or only one that
+    /// is a relative path or in the folder of the job's checkpoints, and with 403 if `web.cancel.enable` is false there.
     pub async fn stop(&self, job: &str, body: &StopBody) -> Result<String, ClientError> {
         self.begin(&format!("/jobs/{}/stop", escape(job)), body).await
     }
@@ -405,10 +407,11 @@ impl RestClient {
         serde_json::from_slice(&answer).map_err(|e| malformed("/jars/upload", &e))
     }
     /// Sends `POST /jars/:jarid/run`: builds the uploaded program's graph on the cluster and submits its job. Returns the job's id; does
-    /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build or
-    /// the savepoint is at fault, 409 if the job id is that of a job that runs or is still remembered, 403 if submissions are not allowed
-    /// or the cluster is for one job only, 500 if the job or its program cannot be stored, 503 if there is no room now, 507 if the disk for
-    /// programs is full. After 504 or `Broken` the job may have been submitted.
+    /// not wait for the job. May take [`ClientTimeouts::build`]. Refused with 404 for an unknown program, 400 if the request, the build,
+    /// the savepoint or the checkpoint directory is at fault, 409 if the job id is that of a job that runs or is still remembered, 403 if
+    /// submissions are not allowed or the cluster is for one job only, 500 if the job or its program cannot be stored, 503 if there is no
+    /// room now or the cluster is shutting down, 507 if the disk for programs is full. After 500, 503, 504 or `Broken` the job may have
+    /// been submitted.
     pub async fn run(
         &self,
         jar: &str,

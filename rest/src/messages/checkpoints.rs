@@ -400,7 +400,7 @@ pub struct ExternalizationInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavepointBody {
     /// The directory for the savepoint's folder, a URI or an absolute path; absent: `execution.checkpointing.savepoint-dir`. Refused with
-    /// 400 if neither is there, or it is a relative path.
+    /// 400 if neither is there, or it is a relative path, cannot be understood, or is in the folder of the job's checkpoints.
     #[serde(rename = "target-directory", default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
     /// True if the job is cancelled when the savepoint is complete; absent: false. Refused with 403 where
@@ -425,7 +425,7 @@ pub struct SavepointBody {
 #[serde(rename_all = "camelCase")]
 pub struct StopBody {
     /// The directory for the savepoint's folder, a URI or an absolute path; absent: `execution.checkpointing.savepoint-dir`. Refused with
-    /// 400 if neither is there, or it is a relative path.
+    /// 400 if neither is there, or it is a relative path, cannot be understood, or is in the folder of the job's checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_directory: Option<String>,
     /// True if the sources first emit the final watermark and the end of their data, so that operators emit what they hold;

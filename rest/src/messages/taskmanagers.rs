@@ -74,8 +74,8 @@ pub struct HardwareInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskManagerMetrics {
-    /// Anonymous memory in use by the TaskManager's process and its program hosts (the processes that run jobs' code), in bytes, without the
-    /// pages of their executables; 0 if the TaskManager did not answer in time.
+    /// Anonymous memory in use by the TaskManager's process and its program hosts (the processes that run jobs' code), in bytes, without
+    /// the pages of their executables; 0 if the TaskManager did not answer in time.
     pub heap_used: u64,
     /// Same value as `heap_used`.
     pub heap_committed: u64,

@@ -62,7 +62,8 @@ fn spread(spread: Spread) -> SpreadInfo {
 }
 
 /// Renders the answer to `GET /jobs/:jobid/checkpoints/config`; settings that Flink has and this runtime has not get the
-/// value that describes what happens here.
+/// value that describes what happens here. A job without periodic checkpoints has the interval `i64::MAX`; one without a
+/// checkpoint directory has the storage `JobManager`. Times are in milliseconds.
 pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo {
     let storage = settings.directory.as_deref();
     CheckpointConfigInfo {
@@ -87,8 +88,8 @@ pub fn checkpoint_config(settings: &CheckpointSettings) -> CheckpointConfigInfo 
     }
 }
 
-/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`: one checkpoint, with the parts of all
-/// vertices.
+/// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid`: one checkpoint, with the sums of each vertex
+/// but without subtasks. Times and durations that are not known yet are -1. Only a completed checkpoint has a folder.
 pub fn checkpoint(stats: &CheckpointStats) -> CheckpointInfo {
     let is = |status| stats.status == status;
     let complete = is(CheckpointStatus::Completed);
@@ -149,7 +150,8 @@ fn task(stats: &CheckpointStats, vertex: &VertexCheckpointStats) -> TaskCheckpoi
 }
 
 /// Renders the answer to `GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid`: the part of one vertex,
-/// subtask by subtask. Returns `None` if the checkpoint has no such vertex.
+/// subtask by subtask. A part that was taken over from the checkpoint before is shown as acknowledged at the trigger, with the
+/// duration 0. Returns `None` if the checkpoint has no such vertex.
 pub fn checkpoint_of_vertex(
     stats: &CheckpointStats,
     vertex: JobVertexId,

@@ -352,8 +352,9 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
     durations
 }
 
-/// Renders the answer to `GET /jobs/:jobid/exceptions`: the failure that ended the job or else the newest one, and the newest failures, at
-/// most `max`, newest first. With `max` 0 the history is empty and the root is still shown.
+/// Renders the answer to `GET /jobs/:jobid/exceptions`: the root (the failure that ended the job or else the newest one), and a history of
+/// the newest failures, at most `max`, newest first; `truncated` is true if there are more. The time shown with the root is always that of
+/// the newest failure. With `max` 0 the history is empty and the root is still shown.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
     let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);

@@ -43,8 +43,8 @@ const LISTINGS: u32 = 3;
 /// The blobs of a JobManager: files of its own, with copies of jobs' programs in the cluster's object store, because another JobManager
 /// that takes the jobs over has other files. Programs are the permanent blobs of no job; other blobs have no copies. The leading Dispatcher
 /// calls `lead`, then `keep` before it records a job. `find`, `read` and `path` first restore a program that is missing here from a copy,
-/// `read` and `path` also one that they find damaged. A removal also deletes the copies that this leader and earlier ones made, never those of
-/// a later leader, and none before `lead`. Clones are handles to the same store.
+/// `read` and `path` also one that they find damaged. A removal also deletes the copies that this leader and earlier ones made, never those
+/// of a later leader; `keys` deletes copies that a newer complete one replaces; neither deletes copies before `lead`. Clones share a store.
 #[derive(Debug, Clone)]
 pub struct DurableBlobs {
     files: Arc<dyn BlobStore>,

@@ -11,7 +11,7 @@ use model::{BlobKey, BlobKind, ContentHash, JobId};
 use std::path::PathBuf;
 
 /// A blob store for tests that wraps another store; reads are `find`, `stored`, `read`, `path`, `references` and `keys`, writes are uploads
-/// (`begin` and the calls of a writer), `remove` and `remove_job`.
+/// (`begin` and the calls of a writer), `remove` and `remove_job`. `stored` calls the wrapped store's `find`.
 pub type FaultyBlobs = Faulty<dyn BlobStore>;
 
 impl BlobStore for FaultyBlobs {

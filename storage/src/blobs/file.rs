@@ -94,9 +94,9 @@ impl FileBlobs {
         Self::open_on(vec![root.into()])
     }
 
-    /// Opens the store in several directories, each as [`FileBlobs::open`] does: new blobs go to them in turn. One on a disk that is
-    /// read-only, or has less than 256 MiB free, gets none while there is another. Equal content is on one disk,
-    /// unless the disk that has it cannot be read.
+    /// Opens the store in several directories, each as [`FileBlobs::open`] does. New blobs go to them in turn; a directory on a disk that
+    /// takes no file, or has less than 256 MiB free, gets none while another one does. Equal content is on one disk, unless the disk that
+    /// has it cannot be read. An empty list stands for the system's temporary directory.
     ///
     /// # Errors
     /// Returns the system's error if one of the directories can't be created or written to.
@@ -272,8 +272,8 @@ impl Folder {
         removed.fold(Ok(()), Result::and)
     }
 
-    /// Lists the blobs on all disks. One that cannot be read is passed over if another one can: the caller takes its blobs for removed, which
-    /// loses nothing, and sees them again once the disk can be read. The first time in a row is logged.
+    /// Lists the blobs on all disks. A disk that cannot be read is passed over if another one can: the caller takes its blobs for removed,
+    /// which loses nothing, and sees them again once the disk can be read. The first time in a row is logged.
     fn keys(&self) -> Result<Vec<BlobKey>, BlobStoreError> {
         let mut keys = Vec::new();
         let roots = self.roots.folders();

@@ -8,19 +8,22 @@ use crc32fast::Hasher;
 use model::{StateHandle, StatePart, StateRange};
 use std::ops::Range;
 
-/// The ranges of a part that is being written: one per chunk, neighbours joined where there would be too many.
+/// The ranges of a part that is being written: one for each call of [`Ranges::add`], of which [`Ranges::take`] joins neighbours if there
+/// are more than [`StatePart::RANGES_MAX`] (64).
 #[derive(Debug, Default)]
 pub struct Ranges(Vec<StateRange>);
 
 impl Ranges {
-    /// Adds the next bytes of the part, whose entries have key groups from `groups.0` to `groups.1`.
+    /// Adds a range with the next bytes of the part, and computes its CRC-32; the bytes are not kept. `groups` are the first and the last
+    /// key group (inclusive) of the entries in the bytes.
     pub fn add(&mut self, groups: (u32, u32), bytes: &[u8]) {
         let offset = self.0.last().map_or(0, |last| last.offset + last.bytes);
         let crc = crc32fast::hash(bytes);
         self.0.push(StateRange { groups, offset, bytes: bytes.len() as u64, crc });
     }
 
-    /// Takes out the ranges, at most [`StatePart::RANGES_MAX`]. If there are more, those neighbours are joined that have the nearest groups.
+    /// Removes and returns the ranges, ascending, at most [`StatePart::RANGES_MAX`] (64). If there are more, joins neighbours, always the
+    /// two whose join adds the fewest bytes to what readers of single key groups read. The next range begins a new part, at offset 0.
     pub fn take(&mut self) -> Vec<StateRange> {
         let mut ranges = std::mem::take(&mut self.0);
         while ranges.len() > StatePart::RANGES_MAX {
@@ -64,11 +67,12 @@ fn join(first: StateRange, second: StateRange) -> StateRange {
 }
 
 impl CheckpointDirectory {
-    /// Reads the bytes of a handle: inline bytes, an object of this directory, or ranges of one.
+    /// Reads the bytes of a handle: inline bytes, an object of this directory, or ranges of one, joined, each checked by its checksum.
     ///
     /// # Errors
-    /// Returns the store's error; [`CheckpointError::Missing`] if the object is not there or is not in this directory
-    /// ([`StateHandle::External`]); [`CheckpointError::IsInParts`] for [`StateHandle::Parts`], whose parts are read one by one.
+    /// Returns the store's error, [`StoreError::Corrupt`] also if a range is cut or changed; [`CheckpointError::Missing`] if the object is
+    /// not there, and for every [`StateHandle::External`], which is not in this directory; [`CheckpointError::IsInParts`] for
+    /// [`StateHandle::Parts`], whose parts are read one by one, and for ranges of anything but an object of this directory.
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         let name = match handle {
             StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),

@@ -73,7 +73,7 @@ pub fn is_remote(path: &str) -> bool {
 /// runtime (it panics).
 ///
 /// # Errors
-/// Returns the system's error, or [`StoreError::Io`] if no runtime can be made.
+/// Returns the errors of [`RemoteFiles::list`], or [`StoreError::Io`] if no runtime can be made.
 pub fn list_now(files: &dyn RemoteFiles, uri: &str) -> Result<Vec<(String, u64)>, StoreError> {
     let failed =
         |error: std::io::Error| StoreError::Io { path: uri.to_owned(), why: error.to_string() };

@@ -5,8 +5,9 @@ use platform::watch;
 use std::sync::Arc;
 
 /// The election of a process that has no rival (high availability `none`): every campaign gets the lease at once, with the same counter,
-/// for as long as the process lives. After that, [`Campaign::next`] returns `None`, and the lease stays held.
-/// [`ElectionDriver::lease`] is held even before a campaign and after its end. Stores nothing; clones share the leader's record.
+/// and keeps it for as long as the process lives. The first call of [`Campaign::next`] returns this grant, each later one `None`, although
+/// the lease stays held. [`ElectionDriver::lease`] is held even before a campaign and after its end. Stores nothing; clones share the
+/// leader's record.
 #[derive(Debug, Clone)]
 pub struct EmbeddedElection {
     store_epoch: u64,

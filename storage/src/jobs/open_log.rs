@@ -109,8 +109,9 @@ impl OpenJobLog {
     }
 
     /// Appends the job's last fact, its result, after every append that is under way, and returns the position after it. Appends of
-    /// JobMasters are refused from then on, even if this call fails. After a store error the caller repeats the call with the same fact: it
-    /// succeeds if the record is there from an earlier try. Another fact is refused as superseded then.
+    /// JobMasters are refused from then on, also if this call fails (after a failure until one calls [`OpenJobLog::lead`] again). After a
+    /// store error the caller repeats the call with the same fact: it succeeds if the record is there from an earlier try. Another fact is
+    /// refused as superseded then.
     ///
     /// # Errors
     /// Returns the errors of [`JobLogs::append`]; [`AppendError::Superseded`] also if a [`OpenJobLog::record_checkpoint`] that

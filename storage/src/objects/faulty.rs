@@ -95,8 +95,8 @@ pub struct Faulty<S: ?Sized> {
     pub(crate) faults: FaultSwitch,
 }
 
-/// An object store for tests that wraps another store; reads are `get` and `list`, writes are `put_new`, `put`, `delete` and `sweep`. Takes
-/// objects only whole (`begin` returns `None`).
+/// An object store for tests that wraps another store; reads are `get`, `get_ranges` and `list`, writes are `put_new`, `put`, `delete` and
+/// `sweep`. Takes objects only whole (`begin` returns `None`).
 pub type FaultyObjects = Faulty<dyn ObjectStore>;
 
 impl<S: ?Sized> Clone for Faulty<S> {

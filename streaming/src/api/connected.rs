@@ -144,8 +144,8 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
 }
 
 impl<A: Record, B: Record> ConnectedStreams<A, B> {
-    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each; it gets the
-    /// same event time.
+    /// Converts every record with the function of its stream (`first` or `second`), which returns exactly one record for each; the new
+    /// record gets the event time of the old one.
     pub fn map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,

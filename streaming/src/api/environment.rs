@@ -51,8 +51,8 @@ impl Environment {
 
     /// Returns the parallelism of operators that set none, as it is now: the value of the last [`Environment::set_parallelism`], else
     /// `parallelism.default` of the client, or of the cluster if the client sets none (1 by default); the same in every process of the job.
-    /// From the first call that returns the client's number, an operator that sets just this number is chained to operators that set none:
-    /// `map(..).set_parallelism(env.parallelism())` cuts no chain. See [`Stream::set_parallelism`].
+    /// If any call has returned the client's number, operators that set just this number, also earlier ones, are chained to operators that
+    /// set none: `map(..).set_parallelism(env.parallelism())` cuts no chain. See [`Stream::set_parallelism`].
     pub fn parallelism(&self) -> u32 {
         let mut builder = self.builder.borrow_mut();
         builder.default_is_read |= builder.parallelism.is_none();

@@ -153,8 +153,9 @@ impl ProgramEntry {
 /// - [`BuildProgramError::Program`], [`BuildProgramError::Panicked`]: the build function returned an error or panicked.
 /// - [`BuildProgramError::RelativePath`]: outside embedded mode a source of files, or `write_text`, has a relative path.
 /// - [`BuildProgramError::Invalid`]: two jobs have one name, or the declared job cannot run: no source, a uid twice, a parallelism out of
-///   range, periodic checkpoints and an operator with state but without uid, and the like. The first mistake found is reported, or instead
-///   of it the error of the build function. Also if the working directory cannot be found in embedded mode.
+///   range, periodic checkpoints and a source, a committing sink or an operator with state without uid (unless
+///   `pipeline.auto-generate-uids` is true), and the like. The first mistake found is reported, or instead of it the error of the build
+///   function. Also if the working directory cannot be found in embedded mode.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
     let job = match entry.find(inputs.job.as_deref()) {
         Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {

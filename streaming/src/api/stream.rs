@@ -292,7 +292,7 @@ impl<T: Record> Stream<T> {
         Stream { env: self.env.clone(), above, node: None }
     }
 
-    /// Converts every record with `function`, which returns exactly one record for each; it gets the same event time.
+    /// Converts every record with `function`, which returns exactly one record for each; the new record gets the event time of the old one.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -398,9 +398,9 @@ impl<T: Record> Stream<T> {
     /// replace the times and watermarks that the stream has already; only the final watermark at the end of input passes.
     ///
     /// Checkpoints contain the watermark of each subtask. A restored subtask begins with its own one, at another parallelism with the
-    /// minimum of all whose input had not ended (without one if one of these had none). A program whose operator is not found in a savepoint,
-    /// because its uid is new, begins without a watermark, so that operators whose state is new take records as on time that were late
-    /// before.
+    /// minimum of all whose input had not ended (without one if one of these had none). A program whose operator is not found in a
+    /// savepoint, because its uid is new, begins without a watermark, so that operators whose state is new take records as on time that
+    /// were late before.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,

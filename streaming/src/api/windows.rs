@@ -98,7 +98,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
     /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key have fewer
     /// than `size` records if `slide` is less than `size`; if it is greater, only the last `size` of every `slide` records are in a window,
-    /// and those before them are dropped, also the key's first ones. The build fails if either is 0.
+    /// and those before them are dropped, also the key's first ones. A result has the event time of its window's last record; records after
+    /// a key's last window emit nothing when the input ends. The build fails if either number is 0.
     ///
     /// ```
     /// use streaming::Environment;

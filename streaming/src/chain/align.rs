@@ -93,7 +93,7 @@ impl Alignment {
     /// input, and a watermark precedes the idleness that let it pass. Events of a channel that does not exist are ignored. Of a channel
     /// that has ended only barriers count, and these only if `barriers_after_end` is true. The barrier of a newer checkpoint ends the wait
     /// for an older one; barriers older than the one that is waited for, or of checkpoints up to the last one that passed or was given up,
-    /// are ignored, and so are watermarks of idle channels.
+    /// are ignored, and so are watermarks of idle channels and those not above the channel's last one.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {

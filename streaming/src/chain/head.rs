@@ -24,7 +24,8 @@ pub struct PassedBarrier {
     /// nothing more. False with a barrier that is `last`: the job is stopped, and the operators get no further record, event or timer, but
     /// still commit.
     pub ended: bool,
-    /// The time for which the task has handled no records for the checkpoint: here that of the operators at the barrier.
+    /// The time for which the task has handled no records for the checkpoint: here what the operators, and a source's reader, took at the
+    /// barrier. [`ChainTask`](super::ChainTask) raises it if a later pause, while the snapshots are written, is longer.
     pub pause: Duration,
 }
 

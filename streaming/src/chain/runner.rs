@@ -61,8 +61,8 @@ impl ChainShared {
 /// The subtask of a chain: the [`Subtask`] that steps the chain's head, sends partly filled batches after the buffer timeout
 /// (`execution.buffer-timeout`, 100 ms by default; 0: after each record of a source and each batch of an input) and when input runs out, at
 /// most every 5 ms (or buffer timeout, if that is shorter), and acknowledges checkpoints. A panic of user code is returned as
-/// [`TaskError::Panicked`]. After any error no user code runs but that of `dispose`: a step does nothing and returns
-/// [`Progress::Finished`], and mail is dropped.
+/// [`TaskError::Panicked`]. After any error, and after [`Mail::Cancel`], no user code runs but that of `dispose`: a step does nothing and
+/// returns [`Progress::Finished`], and mail is dropped.
 pub struct ChainTask {
     head: Box<dyn Head>,
     shared: Arc<ChainShared>,

@@ -149,9 +149,9 @@ impl Harness {
         self.budget = records;
         self
     }
-    /// Makes all tasks fail and restart without state, with new coordinators: in the first attempt after `steps[0]` steps of all tasks
-    /// together, in the second one after `steps[1]` steps of its own, and so on. Later attempts do not fail, nor does an attempt that
-    /// ends before its number. [`Harness::run`] returns no error for this.
+    /// Makes all tasks fail and restart, with new coordinators and without state but that of [`Harness::restore`]: in the first attempt
+    /// after `steps[0]` steps of all tasks together, in the second one after `steps[1]` steps of its own, and so on. Later attempts do
+    /// not fail, nor does an attempt that ends before its number. [`Harness::run`] returns no error for this.
     pub fn fail_after(mut self, steps: &[u64]) -> Self {
         self.fail_after = steps.to_vec();
         self
@@ -163,7 +163,7 @@ impl Harness {
         self
     }
     /// Triggers a checkpoint at the sources once all tasks together have made each of these numbers of steps in an attempt; the numbers
-    /// must ascend. Operators are told of the final checkpoint only that it is complete. Nothing is restored.
+    /// must ascend. Operators are told that a checkpoint is complete only for the final one. No attempt is restored from a checkpoint.
     pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
         self.checkpoint_after = steps.to_vec();
         self

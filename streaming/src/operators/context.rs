@@ -46,8 +46,8 @@ pub struct ChainShared {
     pub devices: Arc<Devices>,
     /// The subtask's counters of records, bytes and the metrics of functions, which REST shows.
     pub counters: Arc<TaskCounters>,
-    /// The flag that makes operators stop after the record at hand. The host raises it for mail other than timers, to stop the task and
-    /// during a long step; the task lowers it before each step.
+    /// The flag that makes operators stop after the record at hand. The host raises it for mail, timers that are due included, to stop
+    /// the task and during a long step; the task lowers it before each step.
     pub interrupt: Interrupt,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: no records come, and of
     /// events only barriers, no watermarks and no end of input. Answers to requests, snapshots and notices of complete checkpoints come as
@@ -106,7 +106,7 @@ impl ChainShared {
 /// timers, events for the coordinator). None of the requests blocks; answers come as [`OperatorMail`] to
 /// [`Operator::mail`](super::Operator::mail) of an operator of one's own, and never to a function such as a
 /// [`ProcessFunction`](super::ProcessFunction). The methods whose names end in `_error` make the errors that an operator returns to fail
-/// its task.
+/// its task; if a function of the program returns one of them, the task fails with [`TaskError::User`] all the same.
 ///
 /// ```
 /// use std::{fs::File, path::PathBuf};
@@ -456,7 +456,8 @@ impl OperatorContext {
     }
 
     /// Makes a [`TaskError::User`] of an error of user code; the operator returns it to fail its task. The text joins the error's message
-    /// and causes with `: `. The job's restart strategy decides on a restart; if the job has none, it fails at once.
+    /// and causes with `: `; of more than 20 KiB only the first 16 stay. The job's restart strategy decides on a restart; if the job has
+    /// none, it fails at once.
     pub fn user_error(&self, error: BoxError) -> TaskError {
         TaskError::User { operator: self.name.clone(), message: text_of(&error) }
     }

@@ -145,8 +145,8 @@ impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunct
 }
 
 /// The operator that runs a [`StatefulProcessFunction`] with the state of its subtask. When it opens it restores its share of the state of
-/// all former subtasks; at each barrier it begins to write its state, in slices while later records come. An error of the function fails the task
-/// with [`TaskError::User`], state of another type than the program's with [`TaskError::Deployment`], and damaged state with
+/// all former subtasks; at each barrier it begins to write its state, in slices while later records come. An error of the function fails
+/// the task with [`TaskError::User`], state of another type than the program's with [`TaskError::Deployment`], and damaged state with
 /// [`TaskError::Restore`].
 pub struct StatefulProcess<F, S> {
     process: Process<Holding<F, S>>,

@@ -33,8 +33,8 @@ pub struct Timer {
 }
 
 /// The service that sets and deletes timers of the current key, from [`Context::timers`](super::Context::timers). All moments are in
-/// milliseconds since 1970. Timers are part of checkpoints. Timers of one clock fire in the order of their moments. Those of several keys at
-/// one moment mostly fire in the order in which they were set, on which nothing should rely: a restore, for example, may change it.
+/// milliseconds since 1970. Timers are part of checkpoints. Timers of one clock fire in the order of their moments. Those of several keys
+/// at one moment mostly fire in the order in which they were set, on which nothing should rely: a restore, for example, may change it.
 ///
 /// A key has at most one timer per moment and clock: setting it again changes nothing.
 ///

@@ -31,8 +31,8 @@ pub struct CoordinatorContext {
 }
 
 /// A callback that takes the cause of a coordinator's failure outside a call. The tasks that are connected with its operator then restart,
-/// the coordinator with them, or the job fails, as the restart strategy says; where none is configured, the job fails. A report of a
-/// coordinator that was created anew meanwhile is ignored. The default callback ignores all failures.
+/// the coordinator with them, or the job fails, as the restart strategy says; where none is configured, the job fails. A report from a
+/// coordinator that a new one has replaced meanwhile is ignored. The default callback ignores all failures.
 #[derive(Clone, derive_more::Debug)]
 #[debug("OnFailure")]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);

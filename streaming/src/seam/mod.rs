@@ -249,7 +249,7 @@ pub enum Polled {
         /// The element, which the port has given up.
         element: Element,
     },
-    /// No channel that is not paused has an element, or bytes could not be decoded and the task has failed. It is woken for the next one.
+    /// No channel that is not paused has an element, or bytes could not be decoded and the task has failed. The next element wakes it.
     Empty,
     /// Every channel has delivered its [`StreamEvent::EndOfInput`] before, and nothing waits. Only barriers may still follow.
     Finished,
@@ -288,7 +288,7 @@ pub enum Mail {
     /// Reports that this checkpoint, or the savepoint of a stop, is complete everywhere: sinks commit what it holds. May come twice.
     NotifyComplete(u64),
     /// Reports that nothing is committed for this checkpoint: it was aborted, or is a savepoint after which the job goes on. The task
-    /// drops what it still writes for it and does not acknowledge it, also if its barrier comes only later.
+    /// drops the snapshots that it still writes for the checkpoint and does not acknowledge it, even if its barrier comes only later.
     NotifyAborted(u64),
     /// Delivered right before [`Subtask::dispose`] if the JobMaster has cancelled the task and those that it works with: sinks then take
     /// back what they have announced. A step after it would do nothing and return [`Progress::Finished`].
@@ -365,7 +365,7 @@ pub struct SubtaskContext {
     pub options: Arc<BTreeMap<String, String>>,
     /// The devices of the subtask's slot: by the resource's name, a range of device indices on the TaskManager.
     pub devices: Arc<Devices>,
-    /// The snapshots to restore from, by operator, as passed to [`TaskUpcalls::acknowledge`], perhaps by several subtasks; none: empty.
+    /// The snapshots to restore from, by operator, as former subtasks passed them to [`TaskUpcalls::acknowledge`]; empty if there are none.
     pub restore: BTreeMap<OperatorId, Restore>,
     /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
     pub restored_at_end: bool,
@@ -373,7 +373,8 @@ pub struct SubtaskContext {
     pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
-    /// The flag that ends a step early: raised for mail but timers, to stop, and in a long step (50 ms; less with a short buffer timeout).
+    /// The flag that ends a step early: raised for mail, for due timers, to stop, and in a long step (50 ms; less with a short buffer
+    /// timeout).
     pub interrupt: Interrupt,
 }
 

@@ -66,8 +66,8 @@ pub trait TaskUpcalls: Send + Sync {
         self.wake_at(Duration::ZERO, ticket);
     }
     /// Reports that this subtask has completed its part of a checkpoint; returns at once. The host stores the snapshot in the background
-    /// and then tells the JobMaster, which may still abort the checkpoint. If the snapshot cannot be stored, the host tells it so, and the
-    /// checkpoint is aborted; the task learns of that only by [`Mail::NotifyAborted`].
+    /// and then tells the JobMaster, which may still abort the checkpoint. If the snapshot cannot be stored, the host tells the JobMaster
+    /// that, and the checkpoint is aborted; the task learns of an abort only by [`Mail::NotifyAborted`].
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
@@ -97,7 +97,8 @@ pub struct TaskSnapshot {
     /// operator this one is restored on top of; `None` for a full snapshot.
     pub bases: Vec<(OperatorId, Option<u64>)>,
     /// The longest time for which the task has handled no records because of the snapshot: that of the operators at the barrier, with the
-    /// slices of the snapshot that were written after it while input waited, or such slices alone. The time for which a store that is slower
-    /// than the task held up the task is not counted, nor is that in which a function that takes a list away encodes what is not written.
+    /// slices of the snapshot that were written after it while input waited, or such slices alone. The time for which a store that is
+    /// slower than the task held up the task is not counted, nor is that in which a function that takes a list away encodes what is not
+    /// written.
     pub pause: Duration,
 }

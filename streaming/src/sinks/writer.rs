@@ -110,9 +110,9 @@ pub type Announcement<C> = BoxFuture<'static, Result<Option<C>, BoxError>>;
 ///
 /// At the start come `open`, then `restore_state` if a checkpoint has state of the writer, then `announce` if the sink has a global
 /// committer. Before each barrier come `flush`, `prepare_commit`, `keep` if it is that of a savepoint, and `snapshot_state`; at the end of
-/// input `flush` and `prepare_commit`, and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first complete checkpoint, unless the sink
-/// commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster has cancelled the task or it has
-/// failed before its announcement was sent.
+/// input `flush` and `prepare_commit`, and at later barriers only `snapshot_state`. `abort_leftovers` comes once, after the first
+/// complete checkpoint, unless the sink commits only at the end of its input. At the end comes `close`, after `withdraw` if the JobMaster
+/// has cancelled the task or the task has failed before its announcement was sent.
 ///
 /// A writer of packets of three numbers. Numbers of a packet that is not full at a barrier are its state; files that no checkpoint
 /// holds are deleted by the attempt that takes over:

@@ -73,7 +73,7 @@ impl<T: Record> ReaderOutput<T> {
 
     /// Returns the output of the split with this id. A split has a watermark generator of its own, and holds back the subtask's watermark
     /// until it is released: from the call of [`SourceReader::add_splits`](super::SourceReader::add_splits) with it on, or from its first
-    /// record on if there was none.
+    /// record or watermark on if there was none. A record or watermark after the release makes it hold back again.
     pub fn split(&mut self, id: &str) -> SplitOutput<'_, T> {
         self.turn_to(id);
         SplitOutput { out: self }
@@ -87,8 +87,8 @@ impl<T: Record> ReaderOutput<T> {
     }
 
     /// Returns true if the reader should return from this call and go on in the next one, because it has emitted as many records as it was
-    /// asked for, the rest of the chain takes nothing more for now or the step should end. A reader that emits many records in one call asks
-    /// after each; what it emits nevertheless is kept.
+    /// asked for, the rest of the chain takes nothing more for now or the step should end. A reader that emits many records in one call
+    /// asks after each; what it emits nevertheless is kept.
     pub fn is_stopped(&self) -> bool {
         self.asked == 0 || !self.left.is_empty() || !self.out.should_continue()
     }

@@ -406,7 +406,7 @@ pub trait SourceReader: Send + 'static {
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
     /// Records that the enumerator has no more splits and no more events for this subtask, so that the reader may end once its
-    /// splits are read. Without an enumerator, called once at the start. Also called, instead of [`SourceReader::start`], if the subtask
+    /// splits are read. Called at most once: without an enumerator right after [`SourceReader::start`]; instead of `start` if the subtask
     /// had read everything in the restored checkpoint.
     fn no_more_splits(&mut self);
     /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`]. Drops it by default.

@@ -21,9 +21,9 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 /// Errors of accessing, writing or restoring state, returned by a [`StateBackend`] and by the functions that read and write snapshots. Each
-/// fails the task. The restart strategy decides what follows [`StateError::Codec`], [`StateError::Fetch`] and [`StateError::MovedList`]; the
-/// others fail the job.
-/// An error that a function of the program other than a sink's returns counts as an error of user code instead.
+/// fails the task. The restart strategy decides what follows [`StateError::Codec`], [`StateError::Fetch`] and [`StateError::MovedList`];
+/// the others fail the job.
+/// If a function of the program, other than one of a sink, returns the error, it counts as an error of user code instead.
 ///
 /// ```
 /// use streaming::{state::StateError, types::CodecError};

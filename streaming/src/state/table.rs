@@ -30,10 +30,10 @@ pub(crate) fn part_bits(groups: &KeyGroups) -> u32 {
 }
 
 /// A map from keys to values in memory, divided into at least 128 hash tables by key group. As a [`StateBackend`] it keeps every key
-/// resident and writes snapshots while records change the state. A snapshot that may contain changes only is a full one all the same: the
-/// first one after a start or after a [`StateBackend::begin_snapshot`], one after a full one that was aborted or after one of which it is
-/// not known whether it is complete, after 32 of changes in a row or more than half of the full one's bytes, and after more than 16,384
-/// removed keys.
+/// resident and writes snapshots while records change the state. [`StateBackend::begin_incremental`] begins a full snapshot the first time
+/// after a start or a [`StateBackend::begin_snapshot`], after a full one that was aborted or any of which it is not known whether it is
+/// complete, while the last full one has at most [`Incremental::inline`] bytes, after 32 snapshots of changes in a row, after ones with
+/// more than half of the full one's bytes in all, and after more than 16,384 removed keys; else one of changes.
 #[derive(Debug)]
 pub struct Table<K, V> {
     /// The hash tables, those of the first owned group first; empty before the first key. 100 empty tables take 4 KiB.

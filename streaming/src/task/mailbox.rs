@@ -189,7 +189,8 @@ impl Mailbox {
         next.map(|at| at.saturating_duration_since(now()))
     }
 
-    /// Parks the task's thread, which must be the caller, until the task is woken or its next timer is due. May return earlier.
+    /// Parks the task's thread, which must be the caller, until its signal is raised or its next timer is due. May return earlier, and
+    /// returns at once if either is so already. Lowers the signal; takes no mail.
     pub fn wait(&self) {
         match self.until_timer() {
             Some(until) => {

@@ -49,8 +49,8 @@ impl TaskSignal {
         }
     }
 
-    /// Raises the signal and the interrupt flag, so that a running step ends after the current record: mail or a cancellation has
-    /// arrived.
+    /// Raises the signal and the interrupt flag, so that a running step ends after the current record. The mailbox calls this for each
+    /// mail that is posted. Never blocks.
     pub fn interrupt(&self) {
         self.0.interrupt.raise();
         self.raise();

@@ -20,7 +20,8 @@ use tokio::{runtime::Handle, task::AbortHandle};
 /// Carries what the tasks of a program host send: events to the coordinators of their operators, and snapshots to the checkpoint storage
 /// and the JobMaster. The host implements it for all of its tasks, [`Upcalls`] calls it. No method blocks. For each attempt and
 /// checkpoint `store_chunk` may come any number of times, then `acknowledge` once, or `give_up` if the checkpoint was aborted (also if no
-/// chunk came); neither comes if the attempt ends before. `ended` is the last call for an attempt.
+/// chunk came). Neither comes if the attempt ends before, or if the barrier of an aborted checkpoint does not reach it. `ended` is the last
+/// call for an attempt.
 pub trait OperatorEvents: Send + Sync {
     /// Returns a future that sends an event to an operator's coordinator. Its result is the answer, or the reason, as text, why there is
     /// none; the host gives up after 120 s. The future is dropped unfinished if the task ends.

@@ -259,7 +259,7 @@ pub struct WindowedTest<T, S, W> {
 }
 
 impl<T, S, W: EventTimeAssigner> WindowedTest<T, S, W> {
-    /// Keeps each window for late records until `lateness` after its end (0 by default, whole milliseconds), as
+    /// Keeps each window for late records until `lateness` after its end (0 by default, rounded down to whole milliseconds), as
     /// [`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness) does.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }

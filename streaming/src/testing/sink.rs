@@ -291,7 +291,7 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
     /// commits, and then the operators are closed. A test need not call [`SinkHarness::end_of_input`] before, but may.
     ///
     /// # Errors
-    /// Returns the error with which a task of the sink would fail: [`TaskError::Output`] if a commit can never succeed.
+    /// Returns the error with which a task of the sink would fail, for a commit as [`SinkHarness::notify_complete`] does.
     pub fn finish(mut self) -> Result<(), TaskError> {
         self.end_of_input()?;
         let last = self.checkpoint + 1;
@@ -301,8 +301,8 @@ impl<T: Send + 'static, S: Sink<T>> SinkHarness<T, S> {
         self.committers.into_iter().try_for_each(OperatorHarness::close)?;
         self.global.into_iter().try_for_each(OperatorHarness::close)
     }
-    /// Ends the sink as a job does in which each of its tasks fails: the operators are disposed of and not closed, and nothing is
-    /// committed.
+    /// Ends the sink as a job does in which each of its tasks fails: the operators are disposed of, each writer's
+    /// [`close`](crate::sinks::SinkWriter::close) is called, and nothing is committed.
     pub fn fail(self) {
         self.writers.into_iter().for_each(OperatorHarness::fail);
         self.committers.into_iter().for_each(OperatorHarness::fail);

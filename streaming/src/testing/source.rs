@@ -222,10 +222,11 @@ fn coordinator_error(why: String) -> TaskError {
 }
 
 /// The opened test of a source: the enumerator and one reader or several, between which messages are passed on at once; made by
-/// [`SourceHarnessBuilder::open`]. Nothing is read but in [`SourceHarness::poll`] and [`SourceHarness::run`], and the clock moves only in
-/// [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is done, I/O of the reader included. The
-/// enumerator is woken by its own threads ([`EnumeratorWaker`](crate::sources::EnumeratorWaker)) in the next call of
-/// [`SourceHarness::poll`] at the latest. After an error the test must not be used again.
+/// [`SourceHarnessBuilder::open`]. Nothing is read but in [`SourceHarness::poll`], [`SourceHarness::poll_subtask`] and
+/// [`SourceHarness::run`], and the clock moves only in [`SourceHarness::advance_clock_to`]. A call returns when all that it has caused is
+/// done, I/O of the reader included. The enumerator is woken by its own threads ([`EnumeratorWaker`](crate::sources::EnumeratorWaker)) in
+/// the next call of [`SourceHarness::poll`] at the latest. The drop of the test closes the enumerator, but no reader. After an error the
+/// test must not be used again.
 ///
 /// ```
 /// use std::time::Duration;

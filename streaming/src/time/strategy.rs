@@ -203,7 +203,8 @@ where
     }
 
     /// Creates the strategy for records that arrive in the order of their event times, equal ones allowed: in each split of a source,
-    /// or in each subtask that assigns them. `timestamp` returns milliseconds since 1970.
+    /// or in each subtask that assigns them. The watermark is the greatest event time so far, less 1 ms. `timestamp` returns milliseconds
+    /// since 1970.
     pub fn for_monotonous_timestamps(timestamp: F) -> Self {
         Self::for_bounded_out_of_orderness(Duration::ZERO, timestamp)
     }

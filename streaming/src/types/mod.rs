@@ -88,7 +88,7 @@ pub enum CodecError {
     #[error("the bytes end too early")]
     Truncated,
     /// The bytes hold a value that the type does not have, such as text that is not UTF-8, an unknown variant, or MessagePack of
-    /// [`Serde`] that is no such value or nested more than 64 deep; or the `Serialize` of a [`Serde`] value returned an error.
+    /// [`Serde`] that is no such value or nested 64 deep or deeper; or the `Serialize` of a [`Serde`] value returned an error.
     #[error("invalid {what}")]
     Invalid {
         /// The part of the value that is invalid.
@@ -98,7 +98,7 @@ pub enum CodecError {
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested too deeply: decoded ones more than [`Reader::MAX_DEPTH`] (200) levels, encoded ones of a type that contains
-    /// itself more than 180.
+    /// itself more than 180, encoded ones of [`Serde`] 64 or more.
     #[error("values are nested too deeply")]
     TooDeep,
     /// A batch, or one record alone, is larger in its encoded form than one message to another process may be (2 GiB). The sending task

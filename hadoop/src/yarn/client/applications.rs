@@ -22,8 +22,8 @@ fn pause(since: Instant) -> Duration {
 }
 
 impl YarnClient {
-    /// Asks for the id of a new application, and for the size of the largest container that the cluster grants. Submits
-    /// nothing yet; the id may stay unused.
+    /// Asks for the id of a new application, and for the size of the largest container that the cluster grants (empty if the
+    /// answer lacks it). Submits nothing yet; the id may stay unused.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception, for example

@@ -132,8 +132,8 @@ impl AmRmClient {
     /// Registers an ApplicationMaster and starts its heartbeats. Returns the client and the receiver of its events, both of which must be
     /// kept. The user's credentials must hold the AMRMToken (the token for the scheduler), as they do in the container that YARN made for
     /// it. If the answer to a first try was lost, the ApplicationMaster is registered already: this succeeds, but
-    /// [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first heartbeat goes out at once if containers
-    /// are asked for by then, else as soon as there is something to tell, at the latest after [`AmRmOptions::idle`].
+    /// [`MasterEvent::Registered`] does not come, and [`maximum`](Self::maximum) is empty. The first heartbeat goes out at once if
+    /// containers are asked for by then, else as soon as there is something to tell, at the latest after [`AmRmOptions::idle`].
     ///
     /// # Errors
     /// Fails with `YarnError::Conf` for a configuration that cannot be used; `YarnError::Call` if no ResourceManager
@@ -256,7 +256,8 @@ impl AmRmClient {
     /// Stops the heartbeats (one that is under way is waited for), unregisters the application and waits until the ResourceManager says
     /// that this is done. YARN then ends the application with this result and stops its containers. The whole wait has no bound, and each
     /// call is tried as often as [`retry_policy`] says; put [`tokio::time::timeout`] around it where needed: the heartbeats have stopped
-    /// then all the same. Unregisters also if they had stopped before. Other clones of this client send nothing any more.
+    /// then all the same. Unregisters also if they had stopped before; at a restarted ResourceManager, registers again first. Other clones
+    /// of this client send nothing any more.
     ///
     /// # Errors
     /// Fails with `YarnError::Call` if no ResourceManager answers after all tries, or for its exception. The

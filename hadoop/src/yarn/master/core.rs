@@ -19,7 +19,8 @@ const REQUESTS_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The number of open requests has reached its bound of 10,000. Requests that were granted in full, taken back or refused do not count.
+    /// The number of open requests has reached its bound of 10,000. Requests that were granted in full or refused do not count; one that
+    /// was taken back counts until the allocation that says so is answered.
     #[error("{REQUESTS_MAX} requests are open already")]
     TooMany,
     /// The request is for more containers than YARN can count (`i32::MAX`).

@@ -49,7 +49,7 @@ messages! {
     /// if it ends before writing it down.
     pub struct SubmitApplicationResponse (Eq) {}
 
-    /// The request of `failApplicationAttempt`, which has the ResourceManager end an attempt as failed; it starts another one if the
+    /// The request of `failApplicationAttempt`, which has the ResourceManager end an attempt as failed, and start another one if the
     /// application may have one. If the application has ended, nothing happens. Sent by `YarnClient::fail_attempt`.
     pub struct FailApplicationAttemptRequest (Eq) {
         /// The attempt that the ResourceManager ends as failed; the application may get another one.

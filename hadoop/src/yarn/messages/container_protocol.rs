@@ -29,7 +29,7 @@ messages! {
     pub struct StartContainersResponse (Eq) {
         /// The metadata of the node's auxiliary services, by their names.
         repeated message<StringBytesMap> services_meta_data = 1;
-        /// Containers that the node has taken and prepares now; whether they come to run is told later.
+        /// Containers that the node has taken and prepares now; their statuses say later whether they run.
         repeated message<ContainerId> succeeded_requests = 2;
         /// Containers that were not started, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 3;
@@ -65,7 +65,7 @@ messages! {
 
     /// The response to `stopContainers`: the containers that the node stops, and those that it refused. Read by `NmClient::stop`.
     pub struct StopContainersResponse (Eq) {
-        /// Containers that the node stops now; their ends are reported later.
+        /// Containers that the node stops now; responses to `allocate` report their ends.
         repeated message<ContainerId> succeeded_requests = 1;
         /// Containers that could not be stopped, although the call succeeded.
         repeated message<ContainerExceptionMap> failed_requests = 2;

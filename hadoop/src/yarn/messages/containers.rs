@@ -135,7 +135,8 @@ messages! {
     }
 
     /// A container that the ResourceManager has granted to an ApplicationMaster, which has to start it on its node. If it is not started
-    /// before its token expires, it is lost. `MasterEvent::Allocated` brings it, and `NmClient::start` starts it.
+    /// before its token expires, it is lost. `MasterEvent::Allocated` brings it, and `NmClient::start` starts it;
+    /// `MasterEvent::Recovered` brings one that an earlier attempt got, which may run already.
     pub struct Container (Eq) {
         /// The container's id.
         optional message<ContainerId> id = 1;

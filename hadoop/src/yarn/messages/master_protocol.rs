@@ -301,7 +301,7 @@ enumerations! {
     }
 
     /// A command of the ResourceManager, in the response to `allocate`, that the ApplicationMaster must obey. `AmRmClient` obeys `Resync`
-    /// by itself and hands out `Shutdown` as `MasterEvent::Shutdown`; newer ResourceManagers send exceptions instead.
+    /// by itself and hands out `Shutdown` as `MasterEvent::Shutdown`; newer ResourceManagers send exceptions instead, with the same effect.
     pub enum AmCommand {
         /// Register again: the ResourceManager has been restarted.
         Resync = 1,

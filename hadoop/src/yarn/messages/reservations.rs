@@ -52,8 +52,8 @@ messages! {
         optional enumeration(ReservationRequestInterpreter) interpreter = 2 [default = "All"];
     }
 
-    /// A number of containers of one size that a reservation needs for some time, in milliseconds (-1 if it is not set), so many of them at
-    /// the same time. Part of `ReservationRequests`.
+    /// The containers of one size that a reservation needs: how many in all, at least how many at the same time, and for how many
+    /// milliseconds (-1 if that is not set). Part of `ReservationRequests`.
     pub struct ReservationRequest (Eq) {
         /// The size of one container.
         optional message<Resource> capability = 1;

@@ -236,8 +236,9 @@ macro_rules! assigner {
 
 tumbling! {
     /// Windows of event time that follow each other without gaps: a record belongs to the one window that covers its event
-    /// time. A window fires when the watermark reaches its last millisecond, at the latest at the end of bounded input. A record
-    /// without an event time fails the task.
+    /// time. A window fires when the watermark reaches its last millisecond, which is the event time of the emitted records, at the
+    /// latest at the end of bounded input. A record that comes later is dropped and counted (`numLateRecordsDropped`), unless
+    /// `allowed_lateness` or `side_output_late_data` was called. A record without an event time fails the task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -327,8 +328,8 @@ macro_rules! sessions {
         }
 
         impl<F> $type<GapOf<F>> {
-            /// Makes sessions whose gap `gap` computes from each record: a session ends when the gaps after all of its records
-            /// have passed. A computed gap below 1 ms fails the task.
+            /// Makes sessions whose gap `gap` computes from each record, rounded down to whole milliseconds: a session ends when
+            /// the gaps after all of its records have passed. A computed gap below 1 ms fails the task.
             pub fn with_dynamic_gap<T>(gap: F) -> Self
             where
                 F: FnMut(&T) -> Duration,

@@ -9,7 +9,9 @@ use crate::{
 
 /// The operator that groups the records of each key by windows of event time, which are in the store `W`, and emits the results of a window
 /// once the watermark has reached its last millisecond, before the watermark goes on. The final watermark of bounded input fires all
-/// windows. A record without an event time fails the task with [`TaskError::Input`], so that the job is not restarted.
+/// windows. A record of a window that has fired fires the window again for its key within the allowed lateness, an extended session at
+/// its new end; after that time the record goes to the side output of late records, or is dropped and counted. A record without an event
+/// time fails the task with [`TaskError::Input`], so that the job is not restarted.
 pub struct EventTimeWindows<S, W> {
     selector: S,
     store: W,

@@ -40,11 +40,11 @@ type Snapshot = (u8, u64, Vec<(Origin, u64)>, Vec<Encoded>);
 /// The coordinator of a collecting sink: stores the chunks of all subtasks, 8 MiB in memory, those of an unbounded job until a client asks
 /// for later lines. Further chunks, of any job, go to files in the folder for temporary files; a file is deleted with its last chunk. If
 /// an unbounded job has 8 MiB that a client may see, chunks are refused until a client has read some, and the sink sends them again after
-/// 50 ms. If no client asks for anything for three quarters of the time that a checkpoint may take, and one waits behind them, the sink's
-/// task fails and says so, unless the job tolerates checkpoints that fail. Chunks that no client may see yet are taken, because the
-/// checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task, and so do more than 16 MiB of a bounded
-/// job with periodic checkpoints, whose final checkpoint contains all of them. The coordinator's snapshot fails if the stored lines have
-/// more than 16 MiB.
+/// 50 ms. If no client asks for anything for three quarters of the time that a checkpoint may take, and a checkpoint's barrier waits
+/// behind the refused chunks, the sink's task fails and says so, unless the job tolerates checkpoints that fail. Chunks that no client may
+/// see yet are taken, because the checkpoint for which they wait comes behind them: more than 64 MiB of them fail the sink's task, and so
+/// do more than 16 MiB of a bounded job with periodic checkpoints, whose final checkpoint contains all of them. The coordinator's snapshot
+/// fails, and aborts the checkpoint, if the stored lines have more than 16 MiB.
 ///
 /// A client reads with [`CollectRequest`]s, which are answered at once, with no lines if there are none. A bounded job shows its lines
 /// after it has finished, ordered by subtask.

@@ -86,8 +86,8 @@ const AGAIN: u32 = 1;
 
 /// The operator of a sink that collects ([`Stream::collect`](crate::Stream::collect)): sends its subtask's records as lines to the
 /// sink's coordinator, which keeps them for the client, in chunks, one at a time. It sends a chunk that the coordinator refuses
-/// again after 50 ms. It takes no more records while a chunk is unanswered and 256 KiB of further lines wait; barriers and the end of
-/// input wait until every line is taken.
+/// again after 50 ms; an error of the coordinator, or no answer in time, fails the task. It takes no more records while a chunk is
+/// unanswered and 256 KiB of further lines wait; barriers and the end of input wait until every line is taken.
 ///
 /// In a job with periodic checkpoints the sink keeps a chunk in its state until the chunk is certainly in a snapshot of the
 /// coordinator. Suppose a chunk is taken after the coordinator's snapshot for checkpoint 4 and before the sink's barrier. A job

@@ -22,7 +22,8 @@ const AT_ONCE: usize = 16;
 
 /// A file of a [`FileSink`](super::FileSink) that is written to its end under a hidden name (on S3: as an unfinished upload) and
 /// waits for the commit that gives it its final name: folder, hidden and final name, length, and which subtask wrote it on which machine.
-/// [`PartWriter`](super::PartWriter) makes it; it is in checkpoints until [`PartCommitter`] has published it.
+/// [`PartWriter`](super::PartWriter) makes it; it is in checkpoints until [`PartCommitter`] has published it. The writer's announcement,
+/// the name of a mark that it left in the folder, has this type too, and is not published.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct PendingPart {
@@ -70,6 +71,8 @@ impl PendingPart {
 /// part that is published already counts as done. A part that is neither hidden nor published fails the job at its first commit; when
 /// the commit is repeated or restored it counts as done, with a warning, because a reader may have taken the published part away. A
 /// hidden part whose length has changed fails the job, and so does a folder whose URI this program cannot open. Other errors are retried.
+/// The committer also takes away the mark that a writer has announced; a mark that is not in the folder, because the TaskManagers do not
+/// share the folder, fails the job.
 #[derive(Debug)]
 pub struct PartCommitter {
     s3: S3Settings,

@@ -41,7 +41,8 @@ type Slot = Arc<Mutex<Option<Result<Stepped, StoreError>>>>;
 
 /// The writer of a [`FileSink`](super::FileSink) in one subtask: encodes records on the task's thread, cuts the bytes into pieces
 /// of the size that the store writes at once, and writes them beside the task, one call at a time. It takes no more records while a
-/// call is under way and two pieces wait.
+/// call is under way and two pieces wait. A part ends at the limits of the rolling policy, at each barrier and at the end of input. A
+/// failed write fails the task with `TaskError::Io`; a failed deletion of what earlier attempts left is only logged.
 pub struct PartWriter<E> {
     uri: String,
     folder: Arc<dyn OutputFolder>,

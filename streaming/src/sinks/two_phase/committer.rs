@@ -130,7 +130,8 @@ type Create<K> = Box<dyn FnMut(&OperatorContext) -> Result<K, BoxError> + Send>;
 
 /// Runs a [`Committer`] or [`GlobalCommitter`]: keeps committables in its snapshots until they are committed, and commits them when
 /// their checkpoint is complete. After a restore it takes no records before all is committed that the checkpoint held and that is due
-/// (with `ONLY_AT_END`, only what the job's final checkpoint held is).
+/// (with `ONLY_AT_END`, only what the job's final checkpoint held is). The operator has announcements of writers checked, and begins no
+/// commit meanwhile. The barrier of a savepoint waits until `keep` has kept what is not committed.
 /// `sink.committer.retries` (10 by default) bounds the repetitions of a commit; beyond it the task fails. A value that is not a number from
 /// 0 on fails the job.
 pub struct CommitterOperator<C, K> {

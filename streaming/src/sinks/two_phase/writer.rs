@@ -19,7 +19,8 @@ type Announced<C> = Slot<Result<Option<C>, BoxError>>;
 
 /// Runs the [`SinkWriter`] of one subtask. Emits the writer's announcement, and before each barrier and at the end of input the
 /// committables that the writer has prepared; none at barriers after the end. A barrier, and the end of input, wait for the announcement
-/// and while the writer flushes.
+/// and while the writer flushes. After the first complete checkpoint the operator has the writer delete leftovers of earlier attempts,
+/// unless the global committer commits only at the end.
 pub struct SinkWriterOperator<T, S: Sink<T>> {
     sink: Shared<S>,
     /// Made when the task opens.
