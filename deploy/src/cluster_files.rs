@@ -84,8 +84,9 @@ pub enum ClusterFilesError {
     },
 }
 
-/// The places of the cluster's id and secret, by which its processes recognise each other: paths, not the secret itself. Creating this
-/// value touches no file.
+/// The cluster's id, or the path of the file that holds it, and the path of the file that holds the cluster's secret; by id and secret
+/// the cluster's processes recognise each other. The id itself is here if it is configured (`cluster.id`): there is no id file then. The
+/// secret itself never is. Creating this value touches no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFiles {
     /// `Ok`: the id itself, from `cluster.id`; no file is used then. `Err`: the path of the file that holds

@@ -350,8 +350,8 @@ pub enum ApplicationStatus {
 pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
-    /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its
-    /// SlotManager, each with the message of its name: the TaskManagers that are missing, and an idle one that is to go.
+    /// The facts (messages that must arrive exactly once and in order) that the ResourceManager receives from its SlotManager, each with
+    /// the message of its name: how many more TaskManagers the jobs need, and that one is idle and is to be released.
     pub enum ResourceManagerFact {
         DeclareNeededTaskManagers,
         ReleaseIdleTaskManager,

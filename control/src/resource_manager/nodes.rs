@@ -16,10 +16,10 @@ pub const BLOCKED_MAX: usize = 10_000;
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;
 
-/// The block of a node by an operator (over REST): no new slots or TaskManagers are placed there; slots in use and running TaskManagers
-/// stay, but TaskManagers there that a driver started are released when they have been idle for the idle time-out, even while jobs wait for
-/// slots. Kept in memory by the ResourceManager, so that it ends with its leadership. Nodes that are avoided after failed starts have no
-/// `Blocked`.
+/// The block of a node by an operator (over REST), for a limited time: no new slots or TaskManagers are placed there; slots in use and
+/// running TaskManagers stay, but TaskManagers there that a driver started are released when they have been idle for the idle time-out,
+/// even while jobs wait for slots. It ends at `until`, earlier if the operator unblocks the node or the ResourceManager's leadership ends
+/// (it is kept in memory only). Nodes that are avoided after failed starts have no `Blocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     /// The end of the block (monotonic); the first [`tick`](super::ResourceManager::tick) from then on removes the block.

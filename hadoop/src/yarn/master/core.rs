@@ -40,7 +40,8 @@ struct Open {
 
 /// An ApplicationMaster's requests and containers as a state machine, without sockets and time: see [`AmRmClient`](super::AmRmClient) for
 /// one that sends heartbeats. Methods only change this state; the next allocation ([`Master::allocate`]) tells the ResourceManager, and its
-/// answer goes to [`Master::allocated`], which returns the events. The caller registers first ([`Master::registered`]).
+/// answer goes to [`Master::allocated`], which returns the events. The caller registers first, and gives the answer to
+/// [`Master::registered`].
 #[derive(Debug, Default)]
 pub struct Master {
     requests: BTreeMap<RequestId, Open>,
