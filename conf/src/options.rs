@@ -304,10 +304,18 @@ fn file_layer(path: &Path) -> Result<Layer, ConfError> {
     let unreadable = |why: String| ConfError::Unreadable { path: path.to_owned(), why };
     let file = std::fs::File::open(path).map_err(|e| unreadable(e.to_string()))?;
     // One byte more than is allowed, so that a device or an endless pipe cannot fill the memory.
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     file.take(yaml::BYTES_MAX as u64 + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .map_err(|e| unreadable(e.to_string()))?;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // The last character of a file that is too long may be cut; its length is the error then.
+        Err(e) if e.as_bytes().len() > yaml::BYTES_MAX => {
+            String::from_utf8_lossy(e.as_bytes()).into_owned()
+        }
+        Err(e) => return Err(unreadable(e.utf8_error().to_string())),
+    };
     yaml_layer(&path.display().to_string(), &text)
 }
 

@@ -46,6 +46,10 @@ pub enum StateHandle {
         of: Box<StateHandle>,
         /// The ranges to read, ascending; none overlaps another one.
         ranges: Vec<StateRange>,
+        /// If some of the ranges are several chunks in one: the place of the object's index, and the key groups (end exclusive) whose
+        /// chunks to read by it instead. `None`: the ranges are read as they are.
+        #[serde(default)]
+        index: Option<(StateRange, Range<u32>)>,
     },
 }
 
@@ -62,6 +66,10 @@ pub struct StatePart {
     /// without the others. Empty if they are not known: then the part is read whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<StateRange>,
+    /// The place of the part's index, which follows the last range in the part's object: a list of all chunks of the part, each as a
+    /// range, of which `ranges` has several in one if there are many. `None` if the part has no index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<StateRange>,
 }
 
 /// A range of bytes of a [`StatePart`], with whole entries.
@@ -81,14 +89,25 @@ impl StatePart {
     /// The most ranges of a part.
     pub const RANGES_MAX: usize = 64;
 
+    /// Makes a part whose ranges are not known, so that it is always read whole.
+    pub fn whole(groups: Vec<(u32, u32)>, state: StateHandle) -> Self {
+        Self { groups, state, ranges: Vec::new(), index: None }
+    }
+
+    /// Returns the length of the part's state in bytes, without the index.
+    pub fn bytes(&self) -> u64 {
+        self.state.bytes().saturating_sub(self.index.map_or(0, |index| index.bytes))
+    }
+
     /// Returns true if the part may have entries of key groups in `groups` (end exclusive), so that their owner must
     /// read it: one of its runs overlaps the range, or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
         self.groups.is_empty() || self.groups.iter().any(|run| overlap(*run, groups))
     }
 
-    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, the ranges
-    /// are not known, or the bytes are inline, else [`StateHandle::Ranges`]; `None` if the part has nothing of these groups.
+    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole object if the ranges are not known,
+    /// the bytes are inline, or all ranges are needed and no index follows them, else [`StateHandle::Ranges`]; `None` if the part has
+    /// nothing of these groups. The index is to be read if the part has as many ranges as it may, because some may then be several chunks.
     pub fn needed(&self, groups: &Range<u32>) -> Option<StateHandle> {
         if !self.may_have(groups) {
             return None;
@@ -96,13 +115,25 @@ impl StatePart {
         if let StateHandle::Inline(_) = self.state {
             return Some(self.state.clone());
         }
-        let own = self.ranges.iter().filter(|range| overlap(range.groups, groups));
+        let own = self.ranges.iter().filter(|range| range.may_have(groups));
         let ranges: Vec<StateRange> = own.copied().collect();
-        match ranges.len() {
-            all if all == self.ranges.len() => Some(self.state.clone()),
-            0 => None,
-            _ => Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges }),
+        let needs_all = ranges.len() == self.ranges.len();
+        if self.ranges.is_empty() || (needs_all && self.index.is_none()) {
+            return Some(self.state.clone());
         }
+        if ranges.is_empty() {
+            return None;
+        }
+        let by_index = !needs_all && self.ranges.len() >= Self::RANGES_MAX;
+        let index = self.index.filter(|_| by_index).map(|index| (index, groups.clone()));
+        Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges, index })
+    }
+}
+
+impl StateRange {
+    /// Returns true if the range may have entries of key groups in `groups` (end exclusive).
+    pub fn may_have(&self, groups: &Range<u32>) -> bool {
+        overlap(self.groups, groups)
     }
 }
 
@@ -113,12 +144,12 @@ fn overlap((first, last): (u32, u32), groups: &Range<u32>) -> bool {
 
 impl StateHandle {
     /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, the sum of the ranges, or the
-    /// sum of all parts, also of those that an earlier checkpoint has written. Reads no object.
+    /// sum of all parts without their indexes, also of those that an earlier checkpoint has written. Reads no object.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Object { bytes, .. } | Self::External { bytes, .. } => *bytes,
-            Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
+            Self::Parts(parts) => parts.iter().map(StatePart::bytes).sum(),
             Self::Ranges { ranges, .. } => ranges.iter().map(|range| range.bytes).sum(),
         }
     }

@@ -286,9 +286,9 @@ impl Greeting {
     }
 }
 
+/// Returns as many whole characters as one length byte can count.
 fn clip(text: &str) -> &[u8] {
-    let bytes = text.as_bytes();
-    bytes.get(..255).unwrap_or(bytes)
+    text.as_bytes().get(..text.floor_char_boundary(255)).unwrap_or_default()
 }
 
 struct Bytes<'a>(&'a [u8]);

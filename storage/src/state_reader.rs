@@ -79,10 +79,10 @@ impl StateReader {
             }
             (StateHandle::External { uri, .. }, _) => self.object(uri).await,
             (StateHandle::Parts(_), _) => Err(CheckpointError::IsInParts),
-            (StateHandle::Ranges { of, ranges }, directory) => match (&**of, directory) {
+            (StateHandle::Ranges { of, ranges, index }, directory) => match (&**of, directory) {
                 (StateHandle::External { uri, .. }, _) => {
                     let objects = self.store_of(uri).await?;
-                    ranges::read(&*objects, last(uri), uri, ranges).await
+                    ranges::read(&*objects, (last(uri), uri), ranges, index.as_ref()).await
                 }
                 (_, Some(directory)) => directory.read(handle).await,
                 (of, None) => {
@@ -555,11 +555,8 @@ mod tests {
         number: u64,
         parts: &[&StateHandle],
     ) -> std::path::PathBuf {
-        let part = |state: &&StateHandle| model::StatePart {
-            groups: Vec::new(),
-            state: StateHandle::clone(state),
-            ranges: Vec::new(),
-        };
+        let part =
+            |state: &&StateHandle| model::StatePart::whole(Vec::new(), StateHandle::clone(state));
         let parts = StateHandle::Parts(parts.iter().map(part).collect());
         directory(home).put_metadata(&metadata(number, 1, vec![parts])).await.unwrap();
         home.join(format!("{}/chk-{number}", JobId(7)))
@@ -706,11 +703,10 @@ mod tests {
             (6, vec![state(&five).clone()]),
             (
                 7,
-                vec![StateHandle::Parts(vec![model::StatePart {
-                    groups: Vec::new(),
-                    state: state(&five).clone(),
-                    ranges: Vec::new(),
-                }])],
+                vec![StateHandle::Parts(vec![model::StatePart::whole(
+                    Vec::new(),
+                    state(&five).clone(),
+                )])],
             ),
             (8, vec![StateHandle::Inline(vec![1])]),
             (9, vec![state(&five).clone()]),

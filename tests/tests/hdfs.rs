@@ -74,7 +74,8 @@ async fn ranges_of_a_state_are_read_and_what_is_cut_is_named() {
     let mut ranges = Ranges::default();
     (0..64_u8).for_each(|n| ranges.add((u32::from(n), u32::from(n)), &chunk(n)));
     let state = StateHandle::Object { name: "job/a".to_owned(), bytes: 6_400_000 };
-    let mut part = StatePart { groups: vec![(0, 63)], state, ranges: ranges.take() };
+    let groups = vec![(0, 63)];
+    let mut part = StatePart { groups, state, ranges: ranges.take(), index: None };
     let directory = CheckpointDirectory::new(Arc::clone(&store));
     let needed = part.needed(&(20..23)).unwrap();
     let expected: Vec<u8> = (20..23).flat_map(chunk).collect();

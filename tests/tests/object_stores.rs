@@ -139,7 +139,7 @@ async fn a_rescaled_restore_asks_a_bucket_for_its_share_and_names_what_is_damage
     let mut ranges = Ranges::default();
     (0..64_u8).for_each(|n| ranges.add((u32::from(n) * 2, u32::from(n) * 2 + 2), &chunk(n)));
     let state = StateHandle::Object { name: "job/a".to_owned(), bytes: 64 * CHUNK as u64 };
-    let part = StatePart { groups: vec![(0, 128)], state, ranges: ranges.take() };
+    let part = StatePart { groups: vec![(0, 128)], state, ranges: ranges.take(), index: None };
     let directory = CheckpointDirectory::new(Arc::clone(&store));
     let asked = || -> Vec<u64> {
         let reads = std::mem::take(&mut *server.reads.lock().unwrap());

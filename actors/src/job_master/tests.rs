@@ -43,6 +43,16 @@ impl Fixture {
         Self::start_on(process, manager, graph, program_key(&program()), log).await
     }
 
+    /// A TaskManager tells the JobMaster that it shuts down.
+    async fn leaves(&self, task_manager: &TaskManagerDouble) {
+        let gone = DisconnectTaskManager {
+            resource_id: task_manager.resource_id.clone(),
+            instance_id: task_manager.instance_id,
+            cause: FailureCause::recoverable("TaskManagerStopped", "it shuts down"),
+        };
+        self.gateway.ask(gone).await.unwrap();
+    }
+
     async fn start_on(
         process: TestProcess,
         manager: ManagerDouble,
@@ -306,13 +316,7 @@ async fn an_enumerator_takes_back_what_a_lost_region_had_before_the_region_is_de
             let failure = CoordinationError::Failed("it knows no such split".into());
             f.hosts.script.set(&f.hosts.script.fail_reset, Some(failure));
         }
-        let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
-        let gone = DisconnectTaskManager {
-            resource_id: second.resource_id.clone(),
-            instance_id: second.instance_id,
-            cause,
-        };
-        f.gateway.ask(gone).await.unwrap();
+        f.leaves(&second).await;
         let third = f.task_manager("tm3", Deployments::Take).await;
         assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
         until("reset", || f.hosts.script.reset.all().len() == 1).await;
@@ -462,13 +466,7 @@ async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
     first.offer(&[1]).await;
     second.offer(&[2]).await;
     until("deployed", || second.attempts().len() == 2).await;
-    let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
-    let gone = DisconnectTaskManager {
-        resource_id: second.resource_id.clone(),
-        instance_id: second.instance_id,
-        cause,
-    };
-    f.gateway.ask(gone).await.unwrap();
+    f.leaves(&second).await;
     until("cancelled", || first.cancelled.all().len() == 1).await;
     first.report(&first.attempts(), ExecutionState::Canceled).await;
     let third = f.task_manager("tm3", Deployments::Take).await;

@@ -41,7 +41,14 @@ pub(super) async fn make_calls(
                 let _ = reply.send(deploy(&host, deployment, exit.clone()).await);
                 Ok(())
             }
-            HostCall::Cancel(attempts) => host.ask(CancelOnHost { attempts }).await.map_err(shown),
+            HostCall::Cancel(attempts) => {
+                let asked = host.ask(CancelOnHost { attempts: attempts.clone() }).await;
+                if asked.is_err() {
+                    // Nobody repeats the command, so this repeats it until the host has it or is gone.
+                    host.insist(CancelOnHost { attempts });
+                }
+                asked.map_err(shown)
+            }
             HostCall::Release(allocation_id) => {
                 host.ask(ReleaseSlot { allocation_id }).await.map_err(shown)
             }

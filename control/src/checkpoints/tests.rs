@@ -504,7 +504,8 @@ fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
     let range =
         |group| StateRange { groups: (group, group), offset: u64::from(group), bytes: 1, crc: 0 };
     let groups = vec![(0, 127)];
-    let part = StatePart { groups, state: whole.clone(), ranges: (0..128).map(range).collect() };
+    let ranges = (0..128).map(range).collect();
+    let part = StatePart { groups, state: whole.clone(), ranges, index: None };
     let states = |part: &StatePart| {
         let state = StateHandle::Parts(vec![part.clone()]);
         let part =
@@ -522,7 +523,9 @@ fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
     let mut read = Vec::new();
     for subtask in 0..5 {
         match &of(&graph, &part, subtask)[..] {
-            [StateHandle::Ranges { of, ranges }] if **of == whole => read.extend_from_slice(ranges),
+            [StateHandle::Ranges { of, ranges, index: None }] if **of == whole => {
+                read.extend_from_slice(ranges);
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -531,6 +534,19 @@ fn a_subtask_of_another_parallelism_gets_the_ranges_of_its_key_groups() {
     assert_eq!(of(&graph, &inline, 3), std::slice::from_ref(&inline.state));
     graph.vertices[0].parallelism = 1;
     assert_eq!(of(&graph, &part, 0), [whole], "with its own parallelism the whole is checked");
+    let index = Some(StateRange { groups: (0, 127), offset: 128, bytes: 9, crc: 0 });
+    let indexed = StatePart { index, ..part.clone() };
+    match &of(&graph, &indexed, 0)[..] {
+        [StateHandle::Ranges { ranges, index: None, .. }] => assert_eq!(ranges, &part.ranges),
+        other => panic!("{other:?}"),
+    }
+    graph.vertices[0].parallelism = 2;
+    match &of(&graph, &indexed, 1)[..] {
+        [StateHandle::Ranges { index: Some((place, groups)), .. }] => {
+            assert_eq!((Some(*place), groups), (index, &(64..128)));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -538,11 +554,7 @@ fn a_subtask_gets_the_parts_of_former_states_that_have_its_key_groups() {
     use model::StatePart;
     let object = |name: &str| StateHandle::Object { name: name.to_owned(), bytes: 1 };
     let parts = |of: &[(&str, &[(u32, u32)])]| {
-        let part = |(name, groups): &(&str, &[_])| StatePart {
-            groups: groups.to_vec(),
-            state: object(name),
-            ranges: Vec::new(),
-        };
+        let part = |(name, groups): &(&str, &[_])| StatePart::whole(groups.to_vec(), object(name));
         let operators = vec![(OperatorId(1), StateHandle::Parts(of.iter().map(part).collect()))];
         SubtaskSnapshot { ended: false, operators, pause_us: 0 }
     };

@@ -61,7 +61,7 @@ impl Bases {
 fn parts_of(state: StateHandle) -> Vec<StatePart> {
     match state {
         StateHandle::Parts(parts) => parts,
-        state => vec![StatePart { groups: Vec::new(), state, ranges: Vec::new() }],
+        state => vec![StatePart::whole(Vec::new(), state)],
     }
 }
 
@@ -83,11 +83,11 @@ mod tests {
         let attempt =
             ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask: 0, attempt: 0 };
         let (bases, of) = (Bases::default(), (attempt, OperatorId(3)));
-        let few = StatePart { groups: vec![(0, 3)], state: inline(b"1"), ranges: Vec::new() };
+        let few = StatePart::whole(vec![(0, 3)], inline(b"1"));
         let full = StateHandle::Parts(vec![few.clone()]);
         assert_eq!(bases.join(of, 1, None, full.clone()), Ok(full));
         let second = bases.join(of, 2, Some(1), inline(b"2")).unwrap();
-        let any = StatePart { groups: Vec::new(), state: inline(b"2"), ranges: Vec::new() };
+        let any = StatePart::whole(Vec::new(), inline(b"2"));
         assert_eq!(second, StateHandle::Parts(vec![few, any]));
         // Checkpoint 2 is aborted, 3 is complete.
         let third = bases.join(of, 3, Some(1), inline(b"2 and 3")).unwrap();

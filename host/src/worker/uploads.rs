@@ -347,10 +347,16 @@ impl Uploading {
     async fn store(&mut self, is_ordered: bool) -> Result<Option<Storing>, CheckpointError> {
         self.write(is_ordered, Bytes::new()).await?;
         let part = std::mem::take(self.part(is_ordered));
-        let Part { groups, mut ranges, writer: Some(writer), .. } = part else { return Ok(None) };
-        let (groups, ranges) = (groups.map_or_else(Vec::new, runs_of), ranges.take());
+        let Part { groups, mut ranges, writer: Some(mut writer), .. } = part else {
+            return Ok(None);
+        };
+        let (index, groups) = (ranges.index().unzip(), groups.map_or_else(Vec::new, runs_of));
         Ok(Some(Box::pin(async move {
-            Ok(StatePart { groups, state: writer.finish().await?, ranges })
+            if let Some(bytes) = index.1 {
+                writer.write(bytes).await?;
+            }
+            let (state, ranges) = (writer.finish().await?, ranges.take());
+            Ok(StatePart { groups, state, ranges, index: index.0 })
         })))
     }
 }

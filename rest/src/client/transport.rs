@@ -162,8 +162,9 @@ impl Transport {
         let (stream, request) = self.open(Method::GET, path, "application/json", empty).await?;
         let read = async |response: Response<Incoming>| -> Result<(), E> {
             if is_refusal(response.status()) {
-                let (status, bytes) =
-                    whole(response).await.map_err(|why| self.broken(path, why))?;
+                let body = timeout(within, whole(response)).await;
+                let body = body.map_err(|_| self.broken(path, silence(within)))?;
+                let (status, bytes) = body.map_err(|why| self.broken(path, why))?;
                 return Err(refusal(status, &bytes).into());
             }
             let mut body = response.into_body();

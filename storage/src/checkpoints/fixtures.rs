@@ -1,12 +1,14 @@
-//! The files in `fixtures/metadata`: metadata of checkpoints as released versions write it. They must be readable for ever.
+//! The files in `fixtures/metadata`, metadata of checkpoints, and `fixtures/part-index.bin`, the index of a part, as released versions
+//! write them. They must be readable for ever.
 //!
 //! To add a file, run these tests with `FLOTT_WRITE_FIXTURES=1`; a file that exists is never replaced.
 
 use super::tests::metadata;
-use super::{decode, encode};
+use super::{CheckpointDirectory, Ranges, decode, encode};
+use crate::objects::{MemoryObjects, ObjectStore as _};
 use model::testing::declaration;
 use model::{CheckpointMetadata, StateHandle, StatePart, StateRange};
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 fn object(name: &str) -> StateHandle {
     StateHandle::Object { name: name.to_owned(), bytes: 70_000 }
@@ -27,9 +29,8 @@ fn whole_states() -> CheckpointMetadata {
 
 fn states_in_parts() -> CheckpointMetadata {
     let mut metadata = whole_states();
-    let few =
-        StatePart { groups: vec![(0, 3), (7, 7)], state: object("job/a.0"), ranges: Vec::new() };
-    let any = StatePart { groups: Vec::new(), state: object("job/a.1"), ranges: Vec::new() };
+    let few = StatePart::whole(vec![(0, 3), (7, 7)], object("job/a.0"));
+    let any = StatePart::whole(Vec::new(), object("job/a.1"));
     for saved in metadata.operators.values_mut() {
         saved.subtasks[0].state = Some(StateHandle::Parts(vec![few.clone(), any.clone()]));
     }
@@ -47,9 +48,21 @@ fn states_in_ranges() -> CheckpointMetadata {
     metadata
 }
 
+/// Metadata with the place of a part's index.
+fn states_with_an_index() -> CheckpointMetadata {
+    let mut metadata = states_in_ranges();
+    for saved in metadata.operators.values_mut() {
+        let Some(StateHandle::Parts(parts)) = &mut saved.subtasks[0].state else { continue };
+        let place = StateRange { groups: (0, 7), offset: 70_000, bytes: 40, crc: 0xfeed };
+        parts[0].index = Some(place);
+        parts[0].state = StateHandle::Object { name: "job/a.0".to_owned(), bytes: 70_040 };
+    }
+    metadata
+}
+
 /// Returns the bytes of a file. `written`: what this program writes.
 fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/metadata").join(name);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
     if std::env::var_os("FLOTT_WRITE_FIXTURES").is_some() && !file.exists() {
         std::fs::write(&file, written).unwrap();
     }
@@ -59,9 +72,10 @@ fn fixture(name: &str, written: &[u8]) -> Vec<u8> {
 #[test]
 fn metadata_of_released_versions_is_read_and_no_damage_panics() {
     let versions = [
-        ("whole.bin", whole_states()),
-        ("parts.bin", states_in_parts()),
-        ("ranges.bin", states_in_ranges()),
+        ("metadata/whole.bin", whole_states()),
+        ("metadata/parts.bin", states_in_parts()),
+        ("metadata/ranges.bin", states_in_ranges()),
+        ("metadata/index.bin", states_with_an_index()),
     ];
     for (name, expected) in versions {
         let bytes = fixture(name, &encode(&expected).unwrap());
@@ -79,13 +93,32 @@ fn metadata_of_released_versions_is_read_and_no_damage_panics() {
     }
 }
 
+#[tokio::test]
+async fn an_index_of_a_released_version_is_read_and_written_alike() {
+    let mut ranges = Ranges::default();
+    (0..3).for_each(|n| ranges.add((n * 10, n * 10 + 9), &[7; 100]));
+    ranges.add((0, u32::MAX), b"timers");
+    let (place, written) = ranges.index().unwrap();
+    let bytes = fixture("part-index.bin", &written);
+    assert_eq!(bytes, written);
+    let store = Arc::new(MemoryObjects::new());
+    let content = [vec![7; 300], b"timers".to_vec(), bytes].concat();
+    let of = StateHandle::Object { name: "a".to_owned(), bytes: content.len() as u64 };
+    store.put("a", content.into()).await.unwrap();
+    let all = ranges.take();
+    let handle =
+        StateHandle::Ranges { of: Box::new(of), ranges: all, index: Some((place, 10..20)) };
+    let read = CheckpointDirectory::new(store).read(&handle).await.unwrap();
+    assert_eq!(read, [&[7; 100][..], b"timers"].concat());
+}
+
 #[test]
 fn a_part_that_has_parts_is_refused() {
     let mut metadata = states_in_parts();
     for saved in metadata.operators.values_mut() {
         let inner = saved.subtasks[0].state.clone().unwrap();
-        let outer = StatePart { groups: Vec::new(), state: inner, ranges: Vec::new() };
-        saved.subtasks[0].state = Some(StateHandle::Parts(vec![outer]));
+        saved.subtasks[0].state =
+            Some(StateHandle::Parts(vec![StatePart::whole(Vec::new(), inner)]));
     }
     let refused = decode(&encode(&metadata).unwrap());
     assert_eq!(refused, Err("a part of a state has parts".to_owned()));
@@ -96,7 +129,7 @@ fn metadata_with_ranges_in_place_of_a_state_is_refused() {
     let mut metadata = whole_states();
     for saved in metadata.operators.values_mut() {
         let of = Box::new(object("job/a"));
-        saved.subtasks[0].state = Some(StateHandle::Ranges { of, ranges: Vec::new() });
+        saved.subtasks[0].state = Some(StateHandle::Ranges { of, ranges: Vec::new(), index: None });
     }
     let refused = decode(&encode(&metadata).unwrap());
     assert_eq!(refused.unwrap_err(), "a state is ranges of an object, which only a restore has");

@@ -8,8 +8,11 @@ use crc32fast::Hasher;
 use model::{StateHandle, StatePart, StateRange};
 use std::ops::Range;
 
-/// The ranges of a part that is being written: one for each call of [`Ranges::add`], of which [`Ranges::take`] joins neighbours if there
-/// are more than [`StatePart::RANGES_MAX`] (64).
+/// The first bytes of an index. No snapshot begins with them, so that a program that does not know indexes refuses the state.
+const INDEX: &[u8; 4] = b"FIX1";
+
+/// The ranges of a part that is being written: one for each call of [`Ranges::add`], all of which are in the part's index
+/// ([`Ranges::index`]), and of which [`Ranges::take`] joins neighbours if there are more than [`StatePart::RANGES_MAX`] (64).
 #[derive(Debug, Default)]
 pub struct Ranges(Vec<StateRange>);
 
@@ -17,9 +20,22 @@ impl Ranges {
     /// Adds a range with the next bytes of the part, and computes its CRC-32; the bytes are not kept. `groups` are the first and the last
     /// key group (inclusive) of the entries in the bytes.
     pub fn add(&mut self, groups: (u32, u32), bytes: &[u8]) {
+        self.0.push(self.next(groups, bytes));
+    }
+
+    /// Returns the part's index, which belongs behind the last range in the part's object, and its place there. `None` if there are no
+    /// ranges, or too many to be encoded.
+    pub fn index(&self) -> Option<(StateRange, Bytes)> {
+        let groups = self.0.iter().map(|range| range.groups).reduce(join_groups)?;
+        let ranges = rmp_serde::to_vec(&self.0).ok()?;
+        let index = [&INDEX[..], &ranges].concat();
+        Some((self.next(groups, &index), index.into()))
+    }
+
+    /// Returns the range with these bytes behind those so far.
+    fn next(&self, groups: (u32, u32), bytes: &[u8]) -> StateRange {
         let offset = self.0.last().map_or(0, |last| last.offset + last.bytes);
-        let crc = crc32fast::hash(bytes);
-        self.0.push(StateRange { groups, offset, bytes: bytes.len() as u64, crc });
+        StateRange { groups, offset, bytes: bytes.len() as u64, crc: crc32fast::hash(bytes) }
     }
 
     /// Removes and returns the ranges, ascending, at most [`StatePart::RANGES_MAX`] (64). If there are more, joins neighbours, always the
@@ -39,15 +55,15 @@ impl Ranges {
     }
 }
 
-/// Returns the key groups of two ranges as one run.
-fn join_groups(first: &StateRange, second: &StateRange) -> (u32, u32) {
-    (first.groups.0.min(second.groups.0), first.groups.1.max(second.groups.1))
+/// Returns the run of key groups from the first one of two runs to the last one.
+fn join_groups(first: (u32, u32), second: (u32, u32)) -> (u32, u32) {
+    (first.0.min(second.0), first.1.max(second.1))
 }
 
 /// Returns how many bytes more the owners of the key groups, if each had one, would read of two ranges that were joined.
 fn cost(first: &StateRange, second: &StateRange) -> u64 {
     let width = |groups: (u32, u32)| u64::from(groups.1.saturating_sub(groups.0));
-    let joined = width(join_groups(first, second));
+    let joined = width(join_groups(first.groups, second.groups));
     let more =
         |range: &StateRange| joined.saturating_sub(width(range.groups)).saturating_mul(range.bytes);
     more(first).saturating_add(more(second))
@@ -59,7 +75,7 @@ fn join(first: StateRange, second: StateRange) -> StateRange {
     crc.combine(&Hasher::new_with_initial_len(second.crc, second.bytes));
     let bytes = first.bytes + second.bytes;
     StateRange {
-        groups: join_groups(&first, &second),
+        groups: join_groups(first.groups, second.groups),
         offset: first.offset,
         bytes,
         crc: crc.finalize(),
@@ -79,10 +95,10 @@ impl CheckpointDirectory {
             StateHandle::Object { name, .. } => name,
             StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
             StateHandle::Parts(_) => return Err(CheckpointError::IsInParts),
-            StateHandle::Ranges { of, ranges } => {
+            StateHandle::Ranges { of, ranges, index } => {
                 let name = of.object().ok_or(CheckpointError::IsInParts)?;
-                let name = (self.full(name), self.shown(name));
-                return read(&*self.objects, &name.0, &name.1, ranges).await;
+                let (full, shown) = (self.full(name), self.shown(name));
+                return read(&*self.objects, (&full, &shown), ranges, index.as_ref()).await;
             }
         };
         let found = self.objects.get(&self.full(name)).await?;
@@ -90,15 +106,36 @@ impl CheckpointDirectory {
     }
 }
 
-/// Reads ranges of the object `name` of a store, in their order, and checks each. `place` is the object's place for messages.
+/// Reads ranges of an object, in their order, and checks each. `object` is its name in the store and its place for messages. With `index`,
+/// reads the index at this place of the object first, and of the ranges only the chunks that may have the key groups given with it.
 ///
 /// # Errors
 /// Returns the store's error; [`CheckpointError::Missing`] if there is no such object; [`StoreError::Corrupt`], which names the object
-/// and the range, if a range is cut or changed.
+/// and the range, if a range or the index is cut or changed, or the index is no list of ranges.
 pub(crate) async fn read(
     objects: &dyn ObjectStore,
-    name: &str,
-    place: &str,
+    object: (&str, &str),
+    ranges: &[StateRange],
+    index: Option<&(StateRange, Range<u32>)>,
+) -> Result<Bytes, CheckpointError> {
+    let Some((place, groups)) = index else { return read_ranges(objects, object, ranges).await };
+    let index = read_ranges(objects, object, std::slice::from_ref(place)).await?;
+    let chunks = index.strip_prefix(INDEX).ok_or_else(|| "it does not begin with FIX1".to_owned());
+    let chunks = chunks.and_then(|chunks| {
+        rmp_serde::from_slice::<Vec<StateRange>>(chunks).map_err(|error| error.to_string())
+    });
+    let mut chunks = chunks.map_err(|why| {
+        let why = format!("its index from {} on is none: {why}", place.offset);
+        StoreError::Corrupt { path: object.1.to_owned(), why }
+    })?;
+    chunks.retain(|chunk| chunk.may_have(groups));
+    read_ranges(objects, object, &chunks).await
+}
+
+/// Reads ranges as [`read`] does without an index.
+async fn read_ranges(
+    objects: &dyn ObjectStore,
+    (name, place): (&str, &str),
     ranges: &[StateRange],
 ) -> Result<Bytes, CheckpointError> {
     let corrupt = |why: String| StoreError::Corrupt { path: place.to_owned(), why };

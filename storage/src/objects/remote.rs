@@ -370,7 +370,7 @@ mod tests {
         let mut ranges = Ranges::default();
         (0..32).for_each(|n| ranges.add((first_groups(n), first_groups(n) + 1), &chunk(n)));
         let state = StateHandle::Object { name: "a".into(), bytes: 32_000 };
-        let part = StatePart { groups: vec![(0, 63)], state, ranges: ranges.take() };
+        let part = StatePart { groups: vec![(0, 63)], state, ranges: ranges.take(), index: None };
         let directory = CheckpointDirectory::new(store);
         for (before, after) in [(1, 2), (1, 3), (1, 5)] {
             for subtask in 0..after {

@@ -395,11 +395,7 @@ async fn a_claimed_snapshot_stays_until_the_jobs_first_checkpoint_and_is_noted_w
 
 /// A state in these parts.
 fn in_parts(states: &[StateHandle]) -> StateHandle {
-    let part = |state: &StateHandle| StatePart {
-        groups: Vec::new(),
-        state: state.clone(),
-        ranges: Vec::new(),
-    };
+    let part = |state: &StateHandle| StatePart::whole(Vec::new(), state.clone());
     StateHandle::Parts(states.iter().map(part).collect())
 }
 

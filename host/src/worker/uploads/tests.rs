@@ -80,7 +80,9 @@ async fn large_state_becomes_parts_with_the_key_groups_of_their_chunks() {
     for part in &parts {
         let bytes = test.store.get(part.state.object().unwrap()).await.unwrap().unwrap();
         assert_eq!(bytes.len() as u64, part.state.bytes());
-        for chunk in bytes.chunks(CHUNK) {
+        let index = part.index.expect("each part has one");
+        assert_eq!((index.offset, index.offset + index.bytes), (part.bytes(), part.state.bytes()));
+        for chunk in bytes.slice(..usize::try_from(part.bytes()).unwrap()).chunks(CHUNK) {
             assert!(chunk.iter().all(|byte| *byte == chunk[0]));
             assert_eq!(content.insert(chunk[0], part.groups.clone()), None);
         }
@@ -257,8 +259,7 @@ async fn a_store_of_files_gets_parts_of_16_mib() {
     }
     let stored = uploads.take(key()).unwrap().end(Vec::new()).await.unwrap();
     let StateHandle::Parts(parts) = stored else { panic!("no parts") };
-    let mut shown: Vec<_> =
-        parts.iter().map(|part| (part.groups.clone(), part.state.bytes())).collect();
+    let mut shown: Vec<_> = parts.iter().map(|part| (part.groups.clone(), part.bytes())).collect();
     shown.sort();
     let sixteen = 16 << 20;
     let expected = [(0, 63, sixteen), (64, 127, sixteen), (128, 159, 8 << 20)];
@@ -342,5 +343,33 @@ async fn of_chunks_that_were_written_early_a_subtask_reads_those_with_its_key_gr
         let expected = chunks.sum::<usize>() * CHUNK;
         // What is of any group is read by all.
         assert_eq!(read, expected + 1_000, "{subtask} of {after}");
+    }
+}
+
+/// Parts of 4 MiB with 400 chunks: the handle has 64 ranges of each, the index at the end of its object has all.
+#[tokio::test]
+async fn of_a_part_with_many_chunks_a_subtask_reads_those_alone_that_have_its_key_groups() {
+    const SMALL: usize = 10 << 10;
+    let test = Test::new();
+    let groups = |n: u32| n / 8..n / 8 + 2;
+    (0..1_000_u32).for_each(|n| test.add(Some(groups(n).collect()), (n / 8) as u8, SMALL));
+    let StateHandle::Parts(parts) = test.end().await.unwrap() else { panic!("no parts") };
+    assert_eq!(parts.iter().map(|part| part.ranges.len()).collect::<Vec<_>>(), [64, 64, 64]);
+    assert!(parts.iter().all(|part| part.bytes() < 5 << 20));
+    let directory = CheckpointDirectory::new(Arc::new(test.store.clone()));
+    for (subtask, after) in [(0, 2), (1, 2), (1, 3), (2, 5), (7, 8)] {
+        let own = model::owned_key_groups(subtask, after, 128);
+        let (mut read, mut by_index) = (Vec::new(), 0);
+        for handle in parts.iter().filter_map(|part| part.needed(&own)) {
+            by_index += usize::from(matches!(&handle, StateHandle::Ranges { index: Some(_), .. }));
+            let bytes = directory.read(&handle).await.unwrap();
+            assert!(bytes.len() as u64 <= handle.bytes());
+            read.extend(bytes.chunks(SMALL).map(|chunk| u32::from(chunk[0])));
+        }
+        let has = |n: &u32| groups(*n).start < own.end && own.start < groups(*n).end;
+        let expected: Vec<u32> = (0..1_000).filter(has).map(|n| n / 8).collect();
+        read.sort_unstable();
+        assert_eq!(read, expected, "{subtask} of {after}");
+        assert!((1..=2).contains(&by_index), "{by_index} parts are cut by the bounds of {own:?}");
     }
 }

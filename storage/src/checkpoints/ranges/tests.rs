@@ -14,7 +14,7 @@ fn chunk(n: u32) -> Vec<u8> {
 fn part(state: StateHandle) -> StatePart {
     let mut ranges = Ranges::default();
     (0..CHUNKS).for_each(|n| ranges.add((n * 10, n * 10 + 9), &chunk(n)));
-    StatePart { groups: vec![(0, 99)], state, ranges: ranges.take() }
+    StatePart { groups: vec![(0, 99)], state, ranges: ranges.take(), index: None }
 }
 
 fn object(name: &str) -> StateHandle {
@@ -39,7 +39,7 @@ async fn ranges_of_own_key_groups_are_read_from_files_and_from_stores_that_read_
         let mut apart = part(object("job/a"));
         apart.ranges.retain(|range| [20, 30, 80].contains(&range.groups.0));
         let of = Box::new(object("job/a"));
-        let apart = StateHandle::Ranges { of, ranges: apart.ranges };
+        let apart = StateHandle::Ranges { of, ranges: apart.ranges, index: None };
         let expected: Vec<u8> = [2, 3, 8].into_iter().flat_map(chunk).collect();
         assert_eq!(directory.read(&apart).await.unwrap(), expected);
         let gone = part(object("job/b")).needed(&(0..10)).unwrap();
@@ -118,4 +118,68 @@ fn ranges_are_joined_with_the_neighbours_that_have_the_nearest_key_groups() {
     let wide: Vec<_> = joined.iter().filter(|range| range.groups.1 - range.groups.0 > 15).collect();
     // Of 66 pairs that were joined, 64 had the same groups; and the timers, which stay alone.
     assert_eq!(wide.iter().map(|range| range.bytes).sum::<u64>(), 2 * 400 + 6, "{wide:?}");
+}
+
+/// Returns a part of 200 chunks, of which each has a key group of its own, with the content of its object.
+fn indexed() -> (StatePart, Vec<u8>) {
+    let mut ranges = Ranges::default();
+    (0..200).for_each(|n| ranges.add((n, n), &chunk(n)));
+    let (index, bytes) = ranges.index().unwrap();
+    let content = [(0..200).flat_map(chunk).collect(), bytes.to_vec()].concat();
+    let state = StateHandle::Object { name: "job/a".to_owned(), bytes: content.len() as u64 };
+    let (groups, ranges) = (vec![(0, 199)], ranges.take());
+    (StatePart { groups, state, ranges, index: Some(index) }, content)
+}
+
+#[tokio::test]
+async fn the_index_at_the_end_of_an_object_finds_each_chunk_of_ranges_that_were_joined() {
+    let (part, content) = indexed();
+    assert_eq!((part.ranges.len(), part.bytes()), (StatePart::RANGES_MAX, 20_000));
+    let store = Arc::new(MemoryObjects::new());
+    store.put("job/a", content.into()).await.unwrap();
+    let directory = CheckpointDirectory::new(store);
+    for own in [0..1, 77..78, 10..31, 199..200, 0..200] {
+        let needed = part.needed(&own).unwrap();
+        let expected: Vec<u8> = own.clone().flat_map(chunk).collect();
+        assert_eq!(directory.read(&needed).await.unwrap(), expected, "{own:?}");
+    }
+    assert_eq!(part.needed(&(200..300)), None);
+    let unknown = StatePart { ranges: Vec::new(), ..part };
+    assert_eq!(unknown.needed(&(0..200)), Some(unknown.state.clone()), "no range is left out");
+}
+
+#[tokio::test]
+async fn an_index_that_is_cut_or_changed_in_any_bit_is_found_and_named() {
+    let (part, content) = indexed();
+    let store = Arc::new(MemoryObjects::new());
+    let directory = CheckpointDirectory::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+    let needed = part.needed(&(77..78)).unwrap();
+    let place = format!("from {} on", part.bytes());
+    let cut = (20_000..content.len()).step_by(7).map(|length| content[..length].to_vec());
+    let flipped = (20_000 * 8..content.len() * 8).step_by(3).map(|bit| {
+        let mut flipped = content.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    });
+    for bytes in cut.chain(flipped) {
+        store.put("job/a", bytes.into()).await.unwrap();
+        let error = directory.read(&needed).await.unwrap_err();
+        assert!(error.is_lost() && error.to_string().contains(&place), "{error}");
+    }
+    // Bytes whose checksum is right, but which are no index.
+    for (bytes, why) in [(&b"FIX2\x90"[..], "does not begin with FIX1"), (b"FIX1\xdd\xff", "")] {
+        let mut object = content[..20_000].to_vec();
+        object.extend_from_slice(bytes);
+        store.put("job/a", object.into()).await.unwrap();
+        let StateHandle::Ranges { of, ranges, index: Some((mut place, groups)) } = needed.clone()
+        else {
+            panic!("{needed:?} is read without the index")
+        };
+        (place.bytes, place.crc) = (bytes.len() as u64, crc32fast::hash(bytes));
+        let other = StateHandle::Ranges { of, ranges, index: Some((place, groups)) };
+        let error = directory.read(&other).await.unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_lost() && text.contains("its index from 20000 on is none"), "{text}");
+        assert!(text.contains(why), "{text}");
+    }
 }
