@@ -136,6 +136,24 @@ fn an_absent_file_is_named() {
 }
 
 #[test]
+fn a_file_that_is_too_long_is_told_so_wherever_it_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = [("FLOTT_CONF_DIR".to_owned(), dir.path().display().to_string())];
+    let sources = LoadSources { env: env.into(), ..LoadSources::default() };
+    let too_long = |begin: &str| [begin, &"é".repeat(1 << 20)].concat().into_bytes();
+    let files = [
+        (too_long("#"), "larger than 1 MiB"),
+        (too_long("##"), "larger than 1 MiB"),
+        (b"# \xff".to_vec(), "invalid utf-8"),
+    ];
+    for (bytes, why) in files {
+        std::fs::write(dir.path().join("flott.yaml"), bytes).unwrap();
+        let text = Options::load(&sources).unwrap_err().to_string();
+        assert!(text.contains(why) && text.contains("flott.yaml"), "{text}");
+    }
+}
+
+#[test]
 fn what_is_not_set_falls_back() {
     let options =
         Options::from_map([("jobmanager.rpc.address", "jm"), ("slot.request.timeout", "7 s")])

@@ -150,3 +150,10 @@ fn greetings_decode_to_what_was_encoded_and_never_panic_when_cut() {
         assert!(Greeting::decode(&bytes[2..cut]).is_err());
     }
 }
+
+#[test]
+fn a_long_name_in_a_greeting_is_cut_between_two_characters() {
+    let node = format!("{}é:1", "a".repeat(254));
+    let bytes = host(JOB).greeting(Role::Client, &me(&node), [1; 32]).encode();
+    assert_eq!(Greeting::decode(&bytes[2..]).unwrap().node, "a".repeat(254));
+}

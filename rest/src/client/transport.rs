@@ -327,4 +327,28 @@ mod tests {
         assert!(error.is_transient());
         assert!(error.to_string().contains(&port.to_string()));
     }
+
+    #[tokio::test]
+    async fn the_body_of_a_refused_download_is_not_waited_for_without_a_limit() {
+        use crate::client::{ClientTimeouts, RestClient};
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        let serve = async {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let mut request = [0; 1_024];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let head = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 9\r\n\r\nhalf";
+            stream.write_all(head).await.unwrap();
+            // The connection stays open until the client closes it.
+            while stream.read(&mut request).await.unwrap() > 0 {}
+        };
+        let timeouts =
+            ClientTimeouts { answer: Duration::from_millis(100), ..ClientTimeouts::default() };
+        let client = RestClient::new("127.0.0.1", port, timeouts);
+        let read = client.log("log", |_| Ok::<(), ClientError>(()));
+        let (error, ()) = tokio::join!(async { read.await.unwrap_err() }, serve);
+        assert!(matches!(&error, ClientError::Broken { .. }), "{error:?}");
+        assert!(error.to_string().contains("no answer within"), "{error}");
+    }
 }

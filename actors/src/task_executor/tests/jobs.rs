@@ -135,6 +135,17 @@ async fn unknown_attempts_are_cancelled_and_so_are_those_its_master_names() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
+async fn a_cancellation_that_a_host_does_not_answer_is_repeated() {
+    let mut s = Setup::new().await;
+    let _serving = s.run_tasks(&[0, 1]).await;
+    s.as_master(1).ask(CancelTasks { job_id: JOB, attempts: vec![attempt(1)] }).await.unwrap();
+    let lost = s.host.next::<CancelOnHost>().await;
+    let again = s.host.next::<CancelOnHost>().await.answer(Ok(()));
+    assert_eq!((&lost.body.attempts, &again.attempts), (&vec![attempt(1)], &vec![attempt(1)]));
+    s.host.silent_for(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn a_dead_host_fails_its_tasks_by_name_then_its_slots() {
     let mut s = Setup::new().await;
     let mut serving = s.run_tasks(&[0]).await;
