@@ -23,7 +23,7 @@ pub enum StateHandle {
         /// The object's name, relative to the checkpoint directory. The job owns the object and deletes it with the last
         /// checkpoint that refers to it.
         name: String,
-        /// Length of the object in bytes.
+        /// Length of the state in bytes. What follows it in the object (the index of a part) is not state.
         bytes: u64,
     },
     /// An object outside of the checkpoint directory, by its URI: part of a snapshot that the job was started from and
@@ -31,7 +31,7 @@ pub enum StateHandle {
     External {
         /// URI of the object.
         uri: String,
-        /// Length of the object in bytes.
+        /// Length of the state in bytes, with which the object begins.
         bytes: u64,
     },
     /// Several parts, in the order in which a restore reads them. Large keyed state is stored in parts, so that it can be stored while
@@ -66,8 +66,8 @@ pub struct StatePart {
     /// without the others. Empty if they are not known: then the part is read whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<StateRange>,
-    /// The place of the part's index, which follows the last range in the part's object: a list of all chunks of the part, each as a
-    /// range, of which `ranges` has several in one if there are many. `None` if the part has no index.
+    /// The place of the part's index, which follows the state in the part's object: a list of all chunks of the part, each as a range,
+    /// of which `ranges` has several in one if there are many. `None` if the part has no index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<StateRange>,
 }
@@ -94,20 +94,15 @@ impl StatePart {
         Self { groups, state, ranges: Vec::new(), index: None }
     }
 
-    /// Returns the length of the part's state in bytes, without the index.
-    pub fn bytes(&self) -> u64 {
-        self.state.bytes().saturating_sub(self.index.map_or(0, |index| index.bytes))
-    }
-
     /// Returns true if the part may have entries of key groups in `groups` (end exclusive), so that their owner must
     /// read it: one of its runs overlaps the range, or the part names no groups.
     pub fn may_have(&self, groups: &Range<u32>) -> bool {
         self.groups.is_empty() || self.groups.iter().any(|run| overlap(*run, groups))
     }
 
-    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole object if the ranges are not known,
-    /// the bytes are inline, or all ranges are needed and no index follows them, else [`StateHandle::Ranges`]; `None` if the part has
-    /// nothing of these groups. The index is to be read if the part has as many ranges as it may, because some may then be several chunks.
+    /// Returns what the owner of the key groups in `groups` (end exclusive) reads of the part: the whole if it needs all ranges, the ranges
+    /// are not known, or the bytes are inline, else [`StateHandle::Ranges`]; `None` if the part has nothing of these groups. The index is
+    /// to be read if the part has as many ranges as it may, because some may then be several chunks.
     pub fn needed(&self, groups: &Range<u32>) -> Option<StateHandle> {
         if !self.may_have(groups) {
             return None;
@@ -117,16 +112,15 @@ impl StatePart {
         }
         let own = self.ranges.iter().filter(|range| range.may_have(groups));
         let ranges: Vec<StateRange> = own.copied().collect();
-        let needs_all = ranges.len() == self.ranges.len();
-        if self.ranges.is_empty() || (needs_all && self.index.is_none()) {
-            return Some(self.state.clone());
+        match ranges.len() {
+            all if all == self.ranges.len() => Some(self.state.clone()),
+            0 => None,
+            _ => {
+                let index = self.index.filter(|_| self.ranges.len() >= Self::RANGES_MAX);
+                let index = index.map(|index| (index, groups.clone()));
+                Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges, index })
+            }
         }
-        if ranges.is_empty() {
-            return None;
-        }
-        let by_index = !needs_all && self.ranges.len() >= Self::RANGES_MAX;
-        let index = self.index.filter(|_| by_index).map(|index| (index, groups.clone()));
-        Some(StateHandle::Ranges { of: Box::new(self.state.clone()), ranges, index })
     }
 }
 
@@ -143,13 +137,13 @@ fn overlap((first, last): (u32, u32), groups: &Range<u32>) -> bool {
 }
 
 impl StateHandle {
-    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length of the object, the sum of the ranges, or the
-    /// sum of all parts without their indexes, also of those that an earlier checkpoint has written. Reads no object.
+    /// Returns the length of the state in bytes: that of the inline bytes, the recorded length in an object, the sum of the ranges, or the
+    /// sum of all parts, also of those that an earlier checkpoint has written. Reads no object.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Object { bytes, .. } | Self::External { bytes, .. } => *bytes,
-            Self::Parts(parts) => parts.iter().map(StatePart::bytes).sum(),
+            Self::Parts(parts) => parts.iter().map(|part| part.state.bytes()).sum(),
             Self::Ranges { ranges, .. } => ranges.iter().map(|range| range.bytes).sum(),
         }
     }

@@ -286,7 +286,7 @@ impl Greeting {
     }
 }
 
-/// Returns as many whole characters as one length byte can count.
+/// Returns the longest beginning of at most 255 bytes, which one byte can count, that ends between two characters.
 fn clip(text: &str) -> &[u8] {
     text.as_bytes().get(..text.floor_char_boundary(255)).unwrap_or_default()
 }

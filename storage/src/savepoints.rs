@@ -127,7 +127,7 @@ impl SavepointFolder {
     ) -> Result<Bytes, CheckpointError> {
         for handle in metadata.handles() {
             if let Some(name) = source(handle) {
-                self.0.put(&base(name), from.read(handle).await?).await?;
+                self.0.put(&base(name), from.content(handle).await?).await?;
             }
         }
         let mut own = metadata.clone();

@@ -77,7 +77,9 @@ impl StateReader {
             (StateHandle::Object { name, .. }, None) => {
                 Err(CheckpointError::NoDirectory(name.clone()))
             }
-            (StateHandle::External { uri, .. }, _) => self.object(uri).await,
+            (StateHandle::External { uri, bytes }, _) => {
+                Ok(ranges::state_in(self.object(uri).await?, *bytes))
+            }
             (StateHandle::Parts(_), _) => Err(CheckpointError::IsInParts),
             (StateHandle::Ranges { of, ranges, index }, directory) => match (&**of, directory) {
                 (StateHandle::External { uri, .. }, _) => {
@@ -89,6 +91,18 @@ impl StateReader {
                     Err(CheckpointError::NoDirectory(of.object().unwrap_or_default().to_owned()))
                 }
             },
+        }
+    }
+
+    /// Reads the content of the object that a handle refers to whole, with what follows the state in it; empty for a handle without one.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) async fn content(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
+        match (handle, &self.directory) {
+            (StateHandle::Object { name, .. }, Some(directory)) => directory.content(name).await,
+            (StateHandle::External { uri, .. }, _) => self.object(uri).await,
+            (other, _) => self.read(other).await,
         }
     }
 
@@ -277,10 +291,11 @@ impl StateReader {
         for state in metadata.states_mut() {
             let mut inline = 0;
             for handle in state.places_mut() {
-                let StateHandle::External { uri, .. } = &*handle else { continue };
-                let bytes = self.object(uri).await?;
+                let StateHandle::External { uri, bytes } = &*handle else { continue };
+                let (content, length) = (self.object(uri).await?, *bytes);
                 *handle = match self.directory.as_ref().filter(|_| is_shared) {
                     None => {
+                        let bytes = ranges::state_in(content, length);
                         inline += bytes.len();
                         if inline > INLINE_MAX {
                             return Err(CheckpointError::NoDirectory(uri.clone()));
@@ -290,8 +305,7 @@ impl StateReader {
                     Some(directory) => {
                         // The name belongs to the JobMaster that takes the checkpoint, like every other one.
                         let name = format!("{job}/chk-{checkpoint}/{}-{graph:016x}", base(uri));
-                        let length = bytes.len() as u64;
-                        directory.put(&name, bytes).await?;
+                        directory.put(&name, content).await?;
                         StateHandle::Object { name, bytes: length }
                     }
                 };
@@ -539,6 +553,54 @@ mod tests {
         assert!(name.starts_with(&format!("{}/chk-6/", JobId(8))), "{name}");
         assert_eq!(reader.read(state(&own)).await.unwrap(), "state");
         assert_eq!(*state(&inline), StateHandle::Inline(b"state".to_vec()));
+    }
+
+    /// A part of 200 chunks goes with its index into a savepoint and from there into a checkpoint; inline, it is the state alone.
+    #[tokio::test]
+    async fn a_part_keeps_its_index_in_copies_and_is_state_alone_where_it_is_read_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let old = directory(&home.path().join("old"));
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
+        let mut writer = old.begin_part(JobId(7), 5, attempt, (OperatorId(9), 0), 0);
+        let (mut chunks, mut whole) = (ranges::Ranges::default(), Vec::new());
+        for group in 0..200_u8 {
+            let chunk = Bytes::from(vec![group; 50]);
+            chunks.add((group.into(), group.into()), &chunk);
+            whole.extend_from_slice(&chunk);
+            writer.write(chunk).await.unwrap();
+        }
+        let (index, bytes) = chunks.index().unwrap();
+        let stored = writer.finish(bytes).await.unwrap();
+        assert_eq!(stored.bytes(), 10_000);
+        let part = model::StatePart {
+            groups: vec![(0, 199)],
+            state: stored,
+            ranges: chunks.take(),
+            index: Some(index),
+        };
+        let taken = metadata(5, 1, vec![StateHandle::Parts(vec![part])]);
+        let savepoints: Arc<dyn ObjectStore> =
+            Arc::new(FileObjects::open(home.path().join("savepoints")).unwrap());
+        let within = std::time::Duration::from_secs(600);
+        let folder = SavepointFolder::new(savepoints, "savepoint-1");
+        folder.write(&reader(Some(&old)), &taken, within).await.unwrap();
+        let savepoint = home.path().join("savepoints/savepoint-1");
+        let new = directory(&home.path().join("new"));
+        let reader = reader(Some(&new));
+        let saved = reader.snapshot(savepoint.to_str().unwrap()).await.unwrap().metadata;
+        let (mut own, mut inline) = (saved.clone(), saved.clone());
+        (own.job_id, own.checkpoint) = (JobId(8), 6);
+        reader.adopt(&mut own, true).await.unwrap();
+        reader.adopt(&mut inline, false).await.unwrap();
+        for (metadata, is_inline) in [(&saved, false), (&own, false), (&inline, true)] {
+            let StateHandle::Parts(parts) = state(metadata) else { panic!("no parts") };
+            assert_eq!(reader.read(&parts[0].state).await.unwrap(), whole, "{parts:?}");
+            assert_eq!(metadata.state_bytes(), 10_000);
+            let needed = parts[0].needed(&(77..79)).unwrap();
+            let expected = if is_inline { &whole[..] } else { &whole[77 * 50..79 * 50] };
+            assert_eq!(reader.read(&needed).await.unwrap(), expected, "{needed:?}");
+        }
     }
 
     /// Stores an object of checkpoint `number`, whose content is its number.

@@ -42,12 +42,15 @@ pub(super) async fn make_calls(
                 Ok(())
             }
             HostCall::Cancel(attempts) => {
-                let asked = host.ask(CancelOnHost { attempts: attempts.clone() }).await;
-                if asked.is_err() {
-                    // Nobody repeats the command, so this repeats it until the host has it or is gone.
-                    host.insist(CancelOnHost { attempts });
+                match host.ask(CancelOnHost { attempts: attempts.clone() }).await {
+                    Err(CallError::Fabric(error)) if error.is_retriable() => {
+                        // Nobody else repeats the command. Calls that overtake it name other attempts.
+                        tracing::debug!(host = %host.address(), %error, "tasks are cancelled again");
+                        host.insist(CancelOnHost { attempts });
+                        Ok(())
+                    }
+                    asked => asked.map_err(shown),
                 }
-                asked.map_err(shown)
             }
             HostCall::Release(allocation_id) => {
                 host.ask(ReleaseSlot { allocation_id }).await.map_err(shown)

@@ -30,6 +30,8 @@ const PART_BYTES: RangeInclusive<u64> = 4 << 20..=32 << 20;
 /// The divisor of the state's stored bytes that gives the longest part in a store that takes only whole objects: parts grow with the
 /// state, and each stays small beside it.
 const PART_OF_STATE: u64 = 16;
+/// About the most bytes that the index of a part takes: 20 for each of 128 chunks, and more if chunks are small.
+const INDEX_BYTES: usize = 8 << 10;
 /// The number of parts of a snapshot that are stored at once.
 const AT_ONCE: usize = 2;
 /// The most runs of key groups that a part's handle lists; a part with more may have any.
@@ -330,9 +332,9 @@ impl Uploading {
                     let (attempt, checkpoint, operator) = self.key;
                     let place = (operator, self.next);
                     self.next += 1;
-                    // Its length once the state has as many bytes again, and a chunk more that may fill it beyond its limit.
+                    // Its length once the state has as many bytes again, a chunk more that may fill it beyond its limit, and its index.
                     let most = (self.bytes / PART_OF_STATE).min(*PART_BYTES.end());
-                    let expected = usize::try_from(most).unwrap_or(0) + bytes.len();
+                    let expected = usize::try_from(most).unwrap_or(0) + bytes.len() + INDEX_BYTES;
                     let job = self.target.job_id;
                     let directory = &self.target.directory;
                     none.insert(directory.begin_part(job, checkpoint, attempt, place, expected))
@@ -347,16 +349,12 @@ impl Uploading {
     async fn store(&mut self, is_ordered: bool) -> Result<Option<Storing>, CheckpointError> {
         self.write(is_ordered, Bytes::new()).await?;
         let part = std::mem::take(self.part(is_ordered));
-        let Part { groups, mut ranges, writer: Some(mut writer), .. } = part else {
-            return Ok(None);
-        };
-        let (index, groups) = (ranges.index().unzip(), groups.map_or_else(Vec::new, runs_of));
+        let Part { groups, mut ranges, writer: Some(writer), .. } = part else { return Ok(None) };
+        let groups = groups.map_or_else(Vec::new, runs_of);
+        let (index, bytes) = ranges.index().unzip();
         Ok(Some(Box::pin(async move {
-            if let Some(bytes) = index.1 {
-                writer.write(bytes).await?;
-            }
-            let (state, ranges) = (writer.finish().await?, ranges.take());
-            Ok(StatePart { groups, state, ranges, index: index.0 })
+            let state = writer.finish(bytes.unwrap_or_default()).await?;
+            Ok(StatePart { groups, state, ranges: ranges.take(), index })
         })))
     }
 }

@@ -41,14 +41,17 @@ impl PartWriter {
         Ok(in_time(bytes, &self.shown, self.writer.write(piece)).await?)
     }
 
-    /// Makes the part durable and visible, and returns its handle ([`StateHandle::Object`]). No checkpoint refers to it before metadata
-    /// with the handle is stored.
+    /// Writes `index`, which may be empty, behind the state, makes the part durable and visible, and returns its handle
+    /// ([`StateHandle::Object`]), whose length is without the index. No checkpoint refers to it before metadata with the handle is stored.
     ///
     /// # Errors
     /// Returns the store's error; [`StoreError::Unreachable`] if it takes longer than 30 s and a second for each 4 MiB of the part, in S3
     /// and HDFS longer than 30 s. The part may be there all the same.
-    pub async fn finish(self) -> Result<StateHandle, CheckpointError> {
+    pub async fn finish(mut self, index: Bytes) -> Result<StateHandle, CheckpointError> {
         let bytes = self.writer.bytes();
+        if !index.is_empty() {
+            self.write(index).await?;
+        }
         in_time(bytes, &self.shown, self.writer.finish()).await?;
         Ok(StateHandle::Object { name: self.name, bytes })
     }

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 /// The first bytes of an index. No snapshot begins with them, so that a program that does not know indexes refuses the state.
 const INDEX: &[u8; 4] = b"FIX1";
+/// The most places of an object from which chunks are read by its index; each costs a remote system a request.
+const RUNS_MAX: usize = 64;
 
 /// The ranges of a part that is being written: one for each call of [`Ranges::add`], all of which are in the part's index
 /// ([`Ranges::index`]), and of which [`Ranges::take`] joins neighbours if there are more than [`StatePart::RANGES_MAX`] (64).
@@ -24,7 +26,7 @@ impl Ranges {
     }
 
     /// Returns the part's index, which belongs behind the last range in the part's object, and its place there. `None` if there are no
-    /// ranges, or too many to be encoded.
+    /// ranges.
     pub fn index(&self) -> Option<(StateRange, Bytes)> {
         let groups = self.0.iter().map(|range| range.groups).reduce(join_groups)?;
         let ranges = rmp_serde::to_vec(&self.0).ok()?;
@@ -83,31 +85,43 @@ fn join(first: StateRange, second: StateRange) -> StateRange {
 }
 
 impl CheckpointDirectory {
-    /// Reads the bytes of a handle: inline bytes, an object of this directory, or ranges of one, joined, each checked by its checksum.
+    /// Reads the bytes of a handle: inline bytes, the state in an object of this directory, or ranges of one, joined, each checked by its
+    /// checksum.
     ///
     /// # Errors
     /// Returns the store's error, [`StoreError::Corrupt`] also if a range is cut or changed; [`CheckpointError::Missing`] if the object is
     /// not there, and for every [`StateHandle::External`], which is not in this directory; [`CheckpointError::IsInParts`] for
     /// [`StateHandle::Parts`], whose parts are read one by one, and for ranges of anything but an object of this directory.
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
-        let name = match handle {
-            StateHandle::Inline(bytes) => return Ok(Bytes::copy_from_slice(bytes)),
-            StateHandle::Object { name, .. } => name,
-            StateHandle::External { uri, .. } => return Err(CheckpointError::Missing(uri.clone())),
-            StateHandle::Parts(_) => return Err(CheckpointError::IsInParts),
+        match handle {
+            StateHandle::Inline(bytes) => Ok(Bytes::copy_from_slice(bytes)),
+            StateHandle::Object { name, bytes } => Ok(state_in(self.content(name).await?, *bytes)),
+            StateHandle::External { uri, .. } => Err(CheckpointError::Missing(uri.clone())),
+            StateHandle::Parts(_) => Err(CheckpointError::IsInParts),
             StateHandle::Ranges { of, ranges, index } => {
                 let name = of.object().ok_or(CheckpointError::IsInParts)?;
                 let (full, shown) = (self.full(name), self.shown(name));
-                return read(&*self.objects, (&full, &shown), ranges, index.as_ref()).await;
+                read(&*self.objects, (&full, &shown), ranges, index.as_ref()).await
             }
-        };
+        }
+    }
+
+    /// Reads the content of an object of this directory whole, with what follows the state in it.
+    pub(crate) async fn content(&self, name: &str) -> Result<Bytes, CheckpointError> {
         let found = self.objects.get(&self.full(name)).await?;
         found.ok_or_else(|| CheckpointError::Missing(self.shown(name)))
     }
 }
 
+/// Returns the state with which the content of an object begins; `bytes` is its length.
+pub(crate) fn state_in(mut content: Bytes, bytes: u64) -> Bytes {
+    content.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+    content
+}
+
 /// Reads ranges of an object, in their order, and checks each. `object` is its name in the store and its place for messages. With `index`,
-/// reads the index at this place of the object first, and of the ranges only the chunks that may have the key groups given with it.
+/// reads the index at this place of the object first, and of the ranges only the chunks that may have the key groups given with it, unless
+/// these are in more than [`RUNS_MAX`] places: then a read of whole ranges takes less time.
 ///
 /// # Errors
 /// Returns the store's error; [`CheckpointError::Missing`] if there is no such object; [`StoreError::Corrupt`], which names the object
@@ -125,11 +139,15 @@ pub(crate) async fn read(
         rmp_serde::from_slice::<Vec<StateRange>>(chunks).map_err(|error| error.to_string())
     });
     let mut chunks = chunks.map_err(|why| {
-        let why = format!("its index from {} on is none: {why}", place.offset);
+        let why = format!("its bytes from {} on are not an index: {why}", place.offset);
         StoreError::Corrupt { path: object.1.to_owned(), why }
     })?;
     chunks.retain(|chunk| chunk.may_have(groups));
-    read_ranges(objects, object, &chunks).await
+    let neighbours = chunks.iter().zip(chunks.iter().skip(1));
+    let gaps =
+        neighbours.filter(|(one, next)| one.offset.checked_add(one.bytes) != Some(next.offset));
+    let chosen = if gaps.count() < RUNS_MAX { &chunks } else { ranges };
+    read_ranges(objects, object, chosen).await
 }
 
 /// Reads ranges as [`read`] does without an index.

@@ -175,7 +175,7 @@ async fn a_write_that_is_swept_away_fails_and_leaves_nothing() {
     writer.write(vec![1].into()).await.unwrap();
     directory.delete_below(JOB, 4, &BTreeSet::new()).await.unwrap();
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
-    assert!(writer.finish().await.is_err());
+    assert!(writer.finish(Bytes::new()).await.is_err());
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
