@@ -757,14 +757,12 @@ fn every_request_is_a_trace_of_its_own_in_the_logs_of_all_processes() {
     let ended = [("job removed", 1), ("program host has ended", 1), ("state=CANCELED", 3)];
     logs.ask(&ended, async |client| client.cancel(&job).await);
 
-    // A job with a coordinator has a host beside the JobManager too.
-    let (input, counts) = (below("in"), below("counts"));
-    std::fs::create_dir(&input).unwrap();
-    let visits = request(&["--input", &input, "--output", &counts], 1);
-    let runs = [("state=RUNNING", 3)];
+    // A job with a coordinator has a host beside the JobManager too. This one reads for a quarter of an hour.
+    let ranges = request(&[&below("squares"), "10000"], 1);
+    let runs = [("state=RUNNING", 1)];
     let job = logs.ask(&runs, async |client| {
-        let jar = client.upload(&bin("visits"), |_| ()).await?;
-        client.run(jar.jar_id(), &visits).await
+        let jar = client.upload(&bin("paced_ranges"), |_| ()).await?;
+        client.run(jar.jar_id(), &ranges).await
     });
     let job = job.jobid;
     let ended = [("job removed", 1), ("program host has ended", 2), ("savepoint complete", 1)];
