@@ -73,12 +73,8 @@ impl StateReader {
     pub async fn read(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         match (handle, &self.directory) {
             (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),
-            (StateHandle::Object { .. }, Some(directory)) => directory.read(handle).await,
-            (StateHandle::Object { name, .. }, None) => {
-                Err(CheckpointError::NoDirectory(name.clone()))
-            }
-            (StateHandle::External { uri, bytes }, _) => {
-                Ok(ranges::state_in(self.object(uri).await?, *bytes))
+            (StateHandle::Object { bytes, .. } | StateHandle::External { bytes, .. }, _) => {
+                Ok(ranges::state_in(self.content(handle).await?, *bytes))
             }
             (StateHandle::Parts(_), _) => Err(CheckpointError::IsInParts),
             (StateHandle::Ranges { of, ranges, index }, directory) => match (&**of, directory) {
@@ -94,15 +90,21 @@ impl StateReader {
         }
     }
 
-    /// Reads the content of the object that a handle refers to whole, with what follows the state in it; empty for a handle without one.
+    /// Reads the content of the object that a handle refers to, with what follows the state in it; of an inline handle its bytes.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Returns the same errors as [`Self::read`], and [`CheckpointError::IsInParts`] for ranges too.
     pub(crate) async fn content(&self, handle: &StateHandle) -> Result<Bytes, CheckpointError> {
         match (handle, &self.directory) {
             (StateHandle::Object { name, .. }, Some(directory)) => directory.content(name).await,
+            (StateHandle::Object { name, .. }, None) => {
+                Err(CheckpointError::NoDirectory(name.clone()))
+            }
             (StateHandle::External { uri, .. }, _) => self.object(uri).await,
-            (other, _) => self.read(other).await,
+            (StateHandle::Inline(bytes), _) => Ok(Bytes::copy_from_slice(bytes)),
+            (StateHandle::Parts(_) | StateHandle::Ranges { .. }, _) => {
+                Err(CheckpointError::IsInParts)
+            }
         }
     }
 

@@ -143,11 +143,24 @@ pub(crate) async fn read(
         StoreError::Corrupt { path: object.1.to_owned(), why }
     })?;
     chunks.retain(|chunk| chunk.may_have(groups));
-    let neighbours = chunks.iter().zip(chunks.iter().skip(1));
-    let gaps =
-        neighbours.filter(|(one, next)| one.offset.checked_add(one.bytes) != Some(next.offset));
-    let chosen = if gaps.count() < RUNS_MAX { &chunks } else { ranges };
+    let chosen = if runs(&chunks, object.1)?.len() <= RUNS_MAX { &chunks } else { ranges };
     read_ranges(objects, object, chosen).await
+}
+
+/// Returns the places of ranges in their object, neighbours as one. `place` is the object's place for messages.
+fn runs(ranges: &[StateRange], place: &str) -> Result<Vec<Range<u64>>, StoreError> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for StateRange { offset, bytes, .. } in ranges {
+        let end = offset.checked_add(*bytes).ok_or_else(|| StoreError::Corrupt {
+            path: place.to_owned(),
+            why: "a range ends nowhere".to_owned(),
+        })?;
+        match runs.last_mut() {
+            Some(run) if run.end == *offset => run.end = end,
+            _ => runs.push(*offset..end),
+        }
+    }
+    Ok(runs)
 }
 
 /// Reads ranges as [`read`] does without an index.
@@ -156,22 +169,15 @@ async fn read_ranges(
     (name, place): (&str, &str),
     ranges: &[StateRange],
 ) -> Result<Bytes, CheckpointError> {
-    let corrupt = |why: String| StoreError::Corrupt { path: place.to_owned(), why };
-    let mut runs: Vec<Range<u64>> = Vec::new();
-    for StateRange { offset, bytes, .. } in ranges {
-        let end =
-            offset.checked_add(*bytes).ok_or_else(|| corrupt("a range ends nowhere".into()))?;
-        match runs.last_mut() {
-            Some(run) if run.end == *offset => run.end = end,
-            _ => runs.push(*offset..end),
-        }
-    }
-    let all = objects.get_ranges(name, runs).await?;
+    let all = objects.get_ranges(name, runs(ranges, place)?).await?;
     let all = all.ok_or_else(|| CheckpointError::Missing(place.to_owned()))?;
     let mut rest = &*all;
     for StateRange { offset, bytes, crc, .. } in ranges {
         let length = usize::try_from(*bytes).unwrap_or(usize::MAX);
-        let damaged = |why: &str| corrupt(format!("its {bytes} bytes from {offset} on {why}"));
+        let damaged = |why: &str| StoreError::Corrupt {
+            path: place.to_owned(),
+            why: format!("its {bytes} bytes from {offset} on {why}"),
+        };
         let (range, others) = rest.split_at_checked(length).ok_or_else(|| damaged("are cut"))?;
         if crc32fast::hash(range) != *crc {
             return Err(damaged("do not match their checksum").into());

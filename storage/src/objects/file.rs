@@ -170,11 +170,6 @@ impl Folder {
         let mut all = Vec::new();
         // The system refuses to seek to places that no file has.
         let length = file.metadata().map_err(|e| StoreError::from_io(&path, &e))?.len();
-        let asked: u64 = ranges
-            .iter()
-            .map(|range| range.end.saturating_sub(range.start))
-            .fold(0, u64::saturating_add);
-        all.reserve_exact(usize::try_from(asked.min(length)).unwrap_or(0));
         for Range { start, end } in ranges {
             let begin = start.saturating_add(frame::HEADER_BYTES as u64).min(length);
             let read = file.seek(SeekFrom::Start(begin));
