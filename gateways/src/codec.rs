@@ -2,6 +2,7 @@
 //! unknown ones are skipped. Decoding never panics and never allocates more than its input justifies.
 
 use crate::error::FabricError;
+use platform::messagepack;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt::Display,
@@ -34,10 +35,7 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FabricError> {
 /// # Errors
 /// Returns [`FabricError::Malformed`] if the bytes are not such a value, or nested deeper than 128 levels.
 pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T, FabricError> {
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
-    // Nesting is bounded so that hostile bytes can't exhaust the stack.
-    decoder.set_max_depth(DEPTH_MAX);
-    T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
+    decode_read(what, bytes)
 }
 
 /// Decodes a value from MessagePack that a reader gives, such as a file; unknown fields are ignored, bytes after its end are not
@@ -48,11 +46,10 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
 /// Returns [`FabricError::Malformed`] if the bytes are not such a value, nested deeper than 128 levels, or the reader fails.
 pub fn decode_read<T: DeserializeOwned>(
     what: impl Display,
-    input: impl Read,
+    mut input: impl Read,
 ) -> Result<T, FabricError> {
-    let mut decoder = rmp_serde::Deserializer::new(input);
-    decoder.set_max_depth(DEPTH_MAX);
-    T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
+    // Nesting is bounded so that hostile bytes can't exhaust the stack.
+    messagepack::decode(&mut input, DEPTH_MAX).map_err(|error| malformed(what, error))
 }
 
 /// An encoded value where it is.

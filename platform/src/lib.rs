@@ -9,6 +9,7 @@ mod entropy;
 pub mod handshake;
 pub mod inproc;
 mod lanes;
+pub mod messagepack;
 pub mod net;
 mod strangers;
 mod tcp;

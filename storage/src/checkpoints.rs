@@ -31,6 +31,7 @@ use crate::objects::{ObjectStore, PieceWriter, PutNew, StoreError};
 use bytes::Bytes;
 use model::{CheckpointMetadata, ExecutionAttemptId, JobId, OperatorId, StateHandle};
 use part::{STORED_WITHIN, in_time};
+use platform::messagepack;
 use std::{
     collections::BTreeSet,
     sync::{
@@ -173,14 +174,15 @@ impl CheckpointDirectory {
     /// the mark is there, so that a JobMaster can take a job over while the disk is full. The Dispatcher calls this when a job is
     /// submitted, and a JobMaster before its job starts, if the directory is configured; TaskManagers' program hosts look for the mark by
     /// [`Self::is_shared`], to see that the path means the JobMaster's directory on their machine too. The mark stays until
-    /// [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again.
+    /// [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again. Nobody waits until a disk has the mark,
+    /// which would delay every start of a job: a machine that stops may lose or damage it, and the next JobMaster writes it again.
     ///
     /// # Errors
     /// Returns the store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
         let is_new = !self.is_shared(job).await?;
         if is_new {
-            self.put(&format!("{job}/{SHARED}"), Bytes::new()).await?;
+            self.objects.mark(&self.full(&format!("{job}/{SHARED}"))).await?;
         }
         self.is_marked.store(true, Ordering::Relaxed);
         Ok(is_new)
@@ -197,12 +199,16 @@ impl CheckpointDirectory {
     }
 
     /// Returns true if this directory has the job's mark, which the Dispatcher or the job's JobMaster wrote by [`Self::mark_shared`]. False
-    /// means to a program host that the path is another directory on its machine: it runs no task of the job then.
+    /// means to a program host that the path is another directory on its machine: it runs no task of the job then. A mark that is damaged,
+    /// as a machine that stopped may leave it, counts as none.
     ///
     /// # Errors
     /// Returns the store's error.
     pub async fn is_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
-        Ok(self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await?.is_some())
+        match self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await {
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            read => Ok(read?.is_some()),
+        }
     }
 
     /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle
@@ -474,10 +480,8 @@ pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
 /// # Errors
 /// Returns what is wrong with the bytes: no magic, no such MessagePack, or a handle that metadata never has (nested parts, ranges).
 pub fn decode(bytes: &[u8]) -> Result<CheckpointMetadata, String> {
-    let body = bytes.strip_prefix(MAGIC).ok_or("it does not begin with FCK1")?;
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
-    decoder.set_max_depth(DEPTH_MAX);
-    let metadata: Result<CheckpointMetadata, _> = serde::Deserialize::deserialize(&mut decoder);
+    let mut body = bytes.strip_prefix(MAGIC).ok_or("it does not begin with FCK1")?;
+    let metadata = messagepack::decode::<CheckpointMetadata>(&mut body, DEPTH_MAX);
     let metadata = metadata.map_err(|error| error.to_string())?;
     let refused = metadata.handles().find_map(|place| match place {
         StateHandle::Parts(_) => Some("a part of a state has parts"),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::objects::{Fault, FaultyObjects, MemoryObjects};
+use crate::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects};
 use model::{JobVertexId, testing::snapshot};
 
 const JOB: JobId = JobId(7);
@@ -54,6 +54,28 @@ async fn a_mark_that_was_deleted_is_there_again_with_the_next_checkpoint() {
     assert!(!directory.is_shared(JOB).await.unwrap());
     directory.clone().put_metadata(&metadata(2, 1, Vec::new())).await.unwrap();
     assert!(directory.is_shared(JOB).await.unwrap());
+}
+
+/// The machine stops before the disk has the mark's content: its file is there and empty, or has too little.
+#[tokio::test]
+async fn a_mark_that_a_machine_that_stopped_left_damaged_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = || {
+        let objects = FileObjects::open(folder.path()).unwrap();
+        CheckpointDirectory::new(Arc::new(objects))
+    };
+    assert!(directory().mark_shared(JOB).await.unwrap());
+    assert!(!directory().mark_shared(JOB).await.unwrap());
+    let file = folder.path().join(format!("{JOB}/{SHARED}"));
+    let whole = std::fs::read(&file).unwrap();
+    for left in 0..whole.len() {
+        std::fs::write(&file, &whole[..left]).unwrap();
+        assert!(!directory().is_shared(JOB).await.unwrap(), "{left} bytes");
+        assert!(directory().mark_shared(JOB).await.unwrap(), "{left} bytes");
+        assert!(directory().is_shared(JOB).await.unwrap(), "{left} bytes");
+    }
+    let names = std::fs::read_dir(file.parent().unwrap()).unwrap();
+    assert_eq!(names.count(), 1, "no temporary file stays");
 }
 
 #[tokio::test]

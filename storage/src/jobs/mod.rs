@@ -16,16 +16,15 @@ pub use record::{JobFact, JobRecord, JobResultEntry, Writer};
 pub use replay::JobState;
 
 use crate::objects::{ObjectStore, StoreError};
+use platform::messagepack::{self, DecodeError};
 use serde::de::DeserializeOwned;
 
 /// Maximum nesting depth of stored values, so that damaged bytes cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
 /// Decodes a MessagePack value; bytes after its end are ignored.
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
-    decoder.set_max_depth(DEPTH_MAX);
-    T::deserialize(&mut decoder)
+fn decode<T: DeserializeOwned>(mut bytes: &[u8]) -> Result<T, DecodeError> {
+    messagepack::decode(&mut bytes, DEPTH_MAX)
 }
 
 /// Deletes the logs of all jobs, the marks of take-overs and the stored details of ended jobs in the cluster's object store, without

@@ -310,6 +310,11 @@ impl ObjectStore for FileObjects {
         self.call(move |folder| folder.put(&name, &bytes))
     }
 
+    fn mark(&self, name: &str) -> StoreFuture<()> {
+        let name = name.to_owned();
+        self.call(move |folder| Written::begin(folder, &name)?.finish_unsynced())
+    }
+
     fn begin(&self, name: &str) -> Option<Box<dyn ObjectStream>> {
         let folder = Arc::clone(&self.folder);
         Some(Box::new(FileStream::new(folder, self.calls.clone(), name.to_owned())))

@@ -105,10 +105,15 @@ impl Written {
         Ok(self)
     }
 
+    /// Writes the header: the file is whole now, under its temporary name.
+    fn write_header(&self) -> Result<(), StoreError> {
+        let header = frame::header_of(FILE_MAGIC, self.bytes, self.checksum.clone());
+        self.done(self.file.write_all_at(&header, 0))
+    }
+
     /// Writes the header, syncs the file, and returns it under its temporary name.
     pub(super) fn seal(self) -> Result<Temporary, StoreError> {
-        let header = frame::header_of(FILE_MAGIC, self.bytes, self.checksum.clone());
-        self.done(self.file.write_all_at(&header, 0))?;
+        self.write_header()?;
         self.done(self.file.sync_all())?;
         Ok(self.temporary)
     }
@@ -116,10 +121,19 @@ impl Written {
     /// Gives the whole file the object's name, where it replaces another one.
     pub(super) fn finish(self) -> Result<(), StoreError> {
         let target = self.target.clone();
-        let temporary = self.seal()?;
-        fs::rename(&temporary.path, &target).map_err(|e| StoreError::from_io(&target, &e))?;
+        renamed(&self.seal()?, &target)?;
         sync_folder_of(&target)
     }
+
+    /// Does as [`Self::finish`], but does not wait until the disk has the file.
+    pub(super) fn finish_unsynced(self) -> Result<(), StoreError> {
+        self.write_header()?;
+        renamed(&self.temporary, &self.target)
+    }
+}
+
+fn renamed(temporary: &Temporary, target: &Path) -> Result<(), StoreError> {
+    fs::rename(&temporary.path, target).map_err(|error| StoreError::from_io(target, &error))
 }
 
 impl ObjectStream for FileStream {

@@ -69,6 +69,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
+    /// Creates an empty object or replaces one of that name, as [`ObjectStore::put`] does. All processes see it when the call returns, but
+    /// a store of files does not wait until the disk has it: when the machine stops, the object may be lost, or be there and damaged. For
+    /// marks that are written again then.
+    fn mark(&self, name: &str) -> StoreFuture<()> {
+        self.put(name, Bytes::new())
+    }
     /// Begins an object that is given in pieces and becomes visible at the end; see [`ObjectStream`]. Writes nothing yet: a bad name is
     /// reported by the first call of the stream. Returns `None`, as by default, if this store takes objects only whole: the caller then
     /// collects the pieces for [`ObjectStore::put`].
