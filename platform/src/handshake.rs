@@ -18,7 +18,7 @@ use wire::{decode_as, read_greeting, write_greeting};
 
 /// The protocol version of this process. A peer of another major version is refused, and by [`introduce`] also a user's program whose
 /// minor version is higher.
-pub const VERSION: Version = Version { major: 2, minor: 0 };
+pub const VERSION: Version = Version { major: 3, minor: 0 };
 
 /// Length of the longest accepted greeting in bytes, without the two bytes of the length itself; a longer one is `Malformed`.
 pub const GREETING_BYTES_MAX: usize = 600;
