@@ -16,10 +16,9 @@ use std::{
 };
 use thiserror::Error;
 
-/// Major version of the protocol between programs and clusters. Versions with different major numbers cannot work together.
-pub const PROTOCOL_MAJOR: u32 = 1;
-/// Minor version of the protocol: a program of version N.m runs on clusters of version N.k with k ≥ m.
-pub const PROTOCOL_MINOR: u32 = 0;
+/// Version of the protocol between programs and clusters: that of the fabric, which programs speak with TaskManager and JobManager. A
+/// program of version N.m runs on clusters of version N.k with k ≥ m.
+const PROTOCOL: platform::handshake::Version = platform::handshake::VERSION;
 /// Section of the note. Its name must not begin with `.note`: the linker would keep the section in every binary that shares the
 /// code.
 const SECTION: &str = ".flott.note";
@@ -111,8 +110,8 @@ impl NotAProgram {
 
 /// The note of programs that are built with this version and with the features of this build.
 pub const OURS: ProgramNote = ProgramNote {
-    major: PROTOCOL_MAJOR,
-    minor: PROTOCOL_MINOR,
+    major: PROTOCOL.major as u32,
+    minor: PROTOCOL.minor as u32,
     features: if cfg!(feature = "yarn") { ON_YARN } else { 0 },
 };
 
