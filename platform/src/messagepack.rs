@@ -13,8 +13,8 @@ use serde::de::{
 use std::{fmt, io, io::Read};
 use thiserror::Error;
 
-/// Bytes that are reserved at once for a string or byte array; more only as bytes come.
-const RESERVED_MAX: usize = 64 * 1024;
+/// Bytes that memory is taken for before they are there; more only as bytes come.
+const AT_ONCE_MAX: usize = 64 * 1024;
 
 /// The reason why bytes are not the value that was asked for. The sender, or a damaged file, is at fault; a retry gives the same.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -184,10 +184,15 @@ impl Decoder<'_> {
         })
     }
 
-    /// Appends the next bytes to `to`.
+    /// Replaces the content of `to` by the next bytes.
     fn read_to(&mut self, len: u32, to: &mut Vec<u8>) -> Result<(), DecodeError> {
         let len = len as usize;
-        to.reserve(len.min(RESERVED_MAX));
+        to.clear();
+        if len <= AT_ONCE_MAX {
+            to.resize(len, 0);
+            return self.input.read_exact(to).map_err(|why| ended(&why));
+        }
+        to.reserve(AT_ONCE_MAX);
         let read = (&mut *self.input).take(len as u64).read_to_end(to);
         match read.map_err(|why| ended(&why))? {
             read if read < len => {
@@ -210,7 +215,6 @@ impl Decoder<'_> {
             head => return Err(head.is_not("a string")),
         };
         let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
         self.read_to(len, &mut scratch)?;
         self.scratch = scratch;
         std::str::from_utf8(&self.scratch).map_err(|_| DecodeError::Utf8)

@@ -29,8 +29,8 @@ pub struct NodeLogs {
 
 impl NodeLogs {
     /// Describes the node at this web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user` is the user name
-    /// that the node is told, without proof; nodes that want Kerberos or TLS refuse. `patience` is the longest wait for each connection and
-    /// for each read, not for a log as a whole. Connects to nothing and checks nothing.
+    /// that the node is told, without proof; nodes that want Kerberos or TLS refuse. `patience` is the longest wait for each connection,
+    /// each request and each read, not for a log as a whole. Connects to nothing and checks nothing.
     #[must_use]
     pub fn new(address: &str, user: &str, patience: Duration) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
@@ -87,7 +87,9 @@ impl NodeLogs {
             "GET {path}?user.name={user} HTTP/1.0\r\nHost: {host}\r\nAccept: {accept}\r\n\
              Connection: close\r\n\r\n"
         );
-        stream.write_all(request.as_bytes()).await.map_err(|error| self.failed(error))?;
+        let written = timeout(self.patience, stream.write_all(request.as_bytes())).await;
+        let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        written.map_err(|error| self.failed(error))?;
         let mut answer =
             Answer { node: self.clone(), stream, response: HttpResponse::default(), first: None };
         answer.first = answer.next().await?;

@@ -21,6 +21,7 @@ const CONTENT: u64 = (frame::HEADER_BYTES + WRITE_ID_BYTES) as u64;
 /// The greatest end of a range that servers take. No object is so long.
 const END_MAX: u64 = i64::MAX as u64;
 /// Maximum number of ranges of an object that are asked for at a time.
+#[cfg(any(feature = "hdfs", feature = "s3"))]
 pub(super) const RANGES_AT_ONCE: usize = 4;
 
 /// Maximum duration of a call. Small objects take milliseconds, but an HDFS client without this limit would wait for
