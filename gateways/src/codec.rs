@@ -33,7 +33,7 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FabricError> {
 /// errors.
 ///
 /// # Errors
-/// Returns [`FabricError::Malformed`] if the bytes are not such a value, or nested deeper than 128 levels.
+/// Returns [`FabricError::Malformed`] if the bytes are not such a value, or nested deeper than 128 levels (apart from what is in unknown fields).
 pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T, FabricError> {
     decode_read(what, bytes)
 }
@@ -43,7 +43,8 @@ pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T
 /// all bytes.
 ///
 /// # Errors
-/// Returns [`FabricError::Malformed`] if the bytes are not such a value, nested deeper than 128 levels, or the reader fails.
+/// Returns [`FabricError::Malformed`] if the bytes are not such a value, nested deeper than 128 levels (apart from what is in unknown
+/// fields), or the reader fails.
 pub fn decode_read<T: DeserializeOwned>(
     what: impl Display,
     mut input: impl Read,
@@ -104,10 +105,17 @@ mod tests {
         assert_eq!(decode::<New>("New", &old), Ok(New { a: 7, b: None }));
     }
 
+    #[derive(Debug, Deserialize)]
+    struct Nested(#[expect(dead_code, reason = "only its depth counts")] Vec<Nested>);
+
     #[test]
     fn hostile_lengths_and_depths_are_errors() {
         // An array that claims four thousand million entries, and ten thousand nested arrays.
         assert!(decode::<Vec<u64>>("v", &[0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
-        assert!(decode::<serde::de::IgnoredAny>("v", &[0x91; 10_000]).is_err());
+        let deep = [vec![0x91; 10_000], vec![0x90]].concat();
+        let error = decode::<Nested>("v", &deep).unwrap_err().to_string();
+        assert!(error.contains("nested beyond the depth"), "{error}");
+        let fits = [vec![0x91; DEPTH_MAX - 1], vec![0x90]].concat();
+        assert!(decode::<Nested>("v", &fits).is_ok());
     }
 }

@@ -1,5 +1,6 @@
 //! Decoding of MessagePack with named fields, as `rmp_serde` encodes it (structs as maps from field names), for messages between processes
-//! and for stored values. It must never panic, recurse without a bound, or allocate more than its input justifies, whatever the bytes are.
+//! and for stored values. It must never panic, recurse without a bound (a type that contains itself through newtypes and options
+//! alone would; there is none), or allocate more than its input justifies, whatever the bytes are.
 //!
 //! `rmp_serde`'s own deserializer looks at the kind of the next value first, so that its code for all kinds is compiled for each type that
 //! is read anywhere: 1,100 times in a program, a seventh of its code, which every process of a job loads at its start. [`Decoder`] asks for
@@ -16,11 +17,12 @@ use thiserror::Error;
 /// Bytes that memory is taken for before they are there; more only as bytes come.
 const AT_ONCE_MAX: usize = 64 * 1024;
 
-/// The reason why bytes are not the value that was asked for. The sender, or a damaged file, is at fault; a retry gives the same.
+/// The reason why bytes are not the value that was asked for. The sender, or a damaged file, is at fault, and a retry gives the
+/// same; but [`DecodeError::Read`] may also be a failure of the reader's disk.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end within the value, or the reader failed.
-    #[error("the bytes end too early: {0}")]
+    #[error("the bytes can't be read to the end of the value: {0}")]
     Read(String),
     /// Another kind of value is there.
     #[error("{found} is in the place of {expected}")]
@@ -50,7 +52,7 @@ impl serde::de::Error for DecodeError {
     }
 }
 
-/// Decodes a value from the beginning of `input`, with lists, maps and enums nested at most `levels` deep. Unknown fields are skipped, and
+/// Decodes a value from the beginning of `input`, with lists, maps and enums nested at most `levels` deep. Unknown fields are skipped at any depth, and
 /// bytes behind the value are not read. Memory is needed for the value and its longest string or byte array, not for all bytes.
 ///
 /// # Errors
@@ -184,28 +186,22 @@ impl Decoder<'_> {
         })
     }
 
-    /// Replaces the content of `to` by the next bytes.
+    /// Replaces the content of `to` by the next bytes; memory is taken as they come.
     fn read_to(&mut self, len: u32, to: &mut Vec<u8>) -> Result<(), DecodeError> {
         let len = len as usize;
         to.clear();
-        if len <= AT_ONCE_MAX {
-            to.resize(len, 0);
-            return self.input.read_exact(to).map_err(|why| ended(&why));
+        while to.len() < len {
+            let read = to.len();
+            let piece = (len - read).min(read.max(AT_ONCE_MAX));
+            to.reserve_exact(piece);
+            to.resize(read + piece, 0);
+            self.input.read_exact(to.split_at_mut(read).1).map_err(|why| ended(&why))?;
         }
-        to.reserve(AT_ONCE_MAX);
-        let read = (&mut *self.input).take(len as u64).read_to_end(to);
-        match read.map_err(|why| ended(&why))? {
-            read if read < len => {
-                Err(DecodeError::Read(format!("{} bytes are missing", len - read)))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn text(&mut self, len: u32) -> Result<String, DecodeError> {
-        let mut bytes = Vec::new();
-        self.read_to(len, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| DecodeError::Utf8)
+        String::from_utf8(self.byte_array(len)?).map_err(|_| DecodeError::Utf8)
     }
 
     /// Reads a string into the memory of the one before.

@@ -175,12 +175,17 @@ impl CheckpointDirectory {
     /// submitted, and a JobMaster before its job starts, if the directory is configured; TaskManagers' program hosts look for the mark by
     /// [`Self::is_shared`], to see that the path means the JobMaster's directory on their machine too. The mark stays until
     /// [`Self::delete_others`]; if it is lost before, [`Self::put_metadata`] writes it again. Nobody waits until a disk has the mark,
-    /// which would delay every start of a job: a machine that stops may lose or damage it, and the next JobMaster writes it again.
+    /// which would delay every start of a job (only its folder, if that is new): a machine that stops may lose or damage the mark, and the
+    /// next JobMaster writes it again.
     ///
     /// # Errors
     /// Returns the store's error.
     pub async fn mark_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
-        let is_new = !self.is_shared(job).await?;
+        let is_new = match self.is_shared(job).await {
+            // A machine that stopped may have left it damaged.
+            Err(CheckpointError::Store(StoreError::Corrupt { .. })) => true,
+            is_there => !is_there?,
+        };
         if is_new {
             self.objects.mark(&self.full(&format!("{job}/{SHARED}"))).await?;
         }
@@ -199,16 +204,12 @@ impl CheckpointDirectory {
     }
 
     /// Returns true if this directory has the job's mark, which the Dispatcher or the job's JobMaster wrote by [`Self::mark_shared`]. False
-    /// means to a program host that the path is another directory on its machine: it runs no task of the job then. A mark that is damaged,
-    /// as a machine that stopped may leave it, counts as none.
+    /// means to a program host that the path is another directory on its machine: it runs no task of the job then.
     ///
     /// # Errors
     /// Returns the store's error.
     pub async fn is_shared(&self, job: JobId) -> Result<bool, CheckpointError> {
-        match self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await {
-            Err(StoreError::Corrupt { .. }) => Ok(false),
-            read => Ok(read?.is_some()),
-        }
+        Ok(self.objects.get(&self.full(&format!("{job}/{SHARED}"))).await?.is_some())
     }
 
     /// Stores the state that an operator of one execution attempt has in a checkpoint, as one object, and returns its handle

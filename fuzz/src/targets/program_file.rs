@@ -19,7 +19,7 @@ fn make(rng: &mut Rng) -> Vec<u8> {
         note.extend(word.to_le_bytes());
     }
     note.extend(b"FLOTT\0\0\0");
-    note.extend(1_u32.to_le_bytes());
+    note.extend(streaming::program_note::OURS.major.to_le_bytes());
     note.extend(minor.to_le_bytes());
     note.extend((rng.next() as u32).to_le_bytes());
     let names_at = HEADER_BYTES + note.len() as u64;

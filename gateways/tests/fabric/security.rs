@@ -67,7 +67,7 @@ fn a_wrong_version_is_incompatible() {
         let Some(FabricError::Incompatible { theirs, ours }) = error.fabric() else {
             panic!("{error}");
         };
-        assert_eq!((theirs.as_str(), ours.as_str()), ("protocol 3.0", "protocol 2.0"));
+        assert_eq!((theirs.as_str(), ours.as_str()), ("protocol 4.0", "protocol 3.0"));
     });
 }
 

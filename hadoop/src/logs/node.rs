@@ -79,17 +79,13 @@ impl NodeLogs {
             let why = "nodes that want TLS are not supported";
             return Err(self.failed(io::Error::new(io::ErrorKind::Unsupported, why)));
         }
-        let connected = timeout(self.patience, TcpStream::connect(&self.address)).await;
-        let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let mut stream = stream.map_err(|error| self.failed(error))?;
+        let mut stream = self.in_time(TcpStream::connect(&self.address)).await?;
         let (host, user) = (&self.address, escaped(&self.user));
         let request = format!(
             "GET {path}?user.name={user} HTTP/1.0\r\nHost: {host}\r\nAccept: {accept}\r\n\
              Connection: close\r\n\r\n"
         );
-        let written = timeout(self.patience, stream.write_all(request.as_bytes())).await;
-        let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        written.map_err(|error| self.failed(error))?;
+        self.in_time(stream.write_all(request.as_bytes())).await?;
         let mut answer =
             Answer { node: self.clone(), stream, response: HttpResponse::default(), first: None };
         answer.first = answer.next().await?;
@@ -103,6 +99,12 @@ impl NodeLogs {
                 Err(LogError::Refused { address, status, reason })
             }
         }
+    }
+
+    async fn in_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> Result<T, LogError> {
+        let done = timeout(self.patience, step).await;
+        done.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| self.failed(error))
     }
 
     fn failed(&self, source: io::Error) -> LogError {
@@ -127,9 +129,7 @@ impl Answer {
         }
         while !self.response.is_over() {
             let mut bytes = BytesMut::with_capacity(READ);
-            let read = timeout(self.node.patience, self.stream.read_buf(&mut bytes)).await;
-            let read = read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-            if read.map_err(|error| self.node.failed(error))? == 0 {
+            if self.node.in_time(self.stream.read_buf(&mut bytes)).await? == 0 {
                 self.response.finish()?;
                 return Ok(None);
             }

@@ -70,7 +70,8 @@ async fn a_mark_that_a_machine_that_stopped_left_damaged_is_written_again() {
     let whole = std::fs::read(&file).unwrap();
     for left in 0..whole.len() {
         std::fs::write(&file, &whole[..left]).unwrap();
-        assert!(!directory().is_shared(JOB).await.unwrap(), "{left} bytes");
+        let seen = directory().is_shared(JOB).await;
+        assert!(seen.is_err_and(|error| error.is_lost()), "{left} bytes");
         assert!(directory().mark_shared(JOB).await.unwrap(), "{left} bytes");
         assert!(directory().is_shared(JOB).await.unwrap(), "{left} bytes");
     }

@@ -128,7 +128,11 @@ impl Written {
     /// Does as [`Self::finish`], but does not wait until the disk has the file.
     pub(super) fn finish_unsynced(self) -> Result<(), StoreError> {
         self.write_header()?;
-        renamed(&self.temporary, &self.target)
+        let Self { target, temporary, file, .. } = self;
+        // A network file system may say only here that its disk is full.
+        let closed = nix::unistd::close(file).map_err(io::Error::from);
+        closed.map_err(|error| StoreError::from_io(&target, &error))?;
+        renamed(&temporary, &target)
     }
 }
 

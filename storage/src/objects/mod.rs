@@ -70,8 +70,8 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Creates the object or replaces one of that name; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
     /// Creates an empty object or replaces one of that name, as [`ObjectStore::put`] does. All processes see it when the call returns, but
-    /// a store of files does not wait until the disk has it: when the machine stops, the object may be lost, or be there and damaged. For
-    /// marks that are written again then.
+    /// a store of files waits until the disk has the folders that are new, on which later objects rely, but not until it has the object: when
+    /// the machine stops, the object may be lost, or be there and damaged. For marks that are written again then.
     fn mark(&self, name: &str) -> StoreFuture<()> {
         self.put(name, Bytes::new())
     }

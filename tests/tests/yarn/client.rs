@@ -265,10 +265,10 @@ fn for_another_machine(program: &str) -> Vec<u8> {
     bytes
 }
 
-/// The program with a note that names no feature: the bits of its features are behind the name and the version, 1.0.
+/// The program with a note that names no feature: the bits of its features are behind the name and the version, 3.0.
 fn without_yarn(program: &str) -> Vec<u8> {
     let mut bytes = std::fs::read(program).unwrap();
-    let note = b"FLOTT\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0";
+    let note = b"FLOTT\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0";
     let found: Vec<usize> =
         (0..bytes.len() - note.len()).filter(|at| bytes[*at..].starts_with(note)).collect();
     assert!(!found.is_empty());
