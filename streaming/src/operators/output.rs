@@ -164,32 +164,32 @@ impl<T: Record> Collector<T> {
     }
 
     /// Calls `each` with one record of a batch after the other and this output, which gives what is emitted the event time of the record,
-    /// as long as nothing interrupts; the others stay in the batch. Whether there are times is asked once per batch.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`; the records behind it stay.
+    /// as long as nothing interrupts; the others stay in the batch. Whether there are times is asked once per batch. Ends with the first
+    /// error of `each`; the records behind it stay.
     #[inline(always)]
     pub(crate) fn emit_each<In, E>(
         &mut self,
         from: &mut Batch<In>,
         mut each: impl FnMut(In, &mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.forget_time();
         if from.times().is_empty() {
-            self.forget_time();
             return from.try_each_record(|record| {
                 each(record, self)?;
                 Ok((!self.halts && !self.interrupt.is_raised()) || self.forget_time())
             });
         }
+        self.buffer.give(NO_TIME);
         from.try_each(|record, time| {
-            self.turn_to(time);
+            self.time = time;
             each(record, self)?;
+            self.buffer.give(self.time);
             Ok(self.should_continue())
         })
     }
 
     /// Forgets the event time that a function has set. Returns what [`Collector::should_continue`] returns.
-    #[inline(never)]
+    #[inline(always)]
     fn forget_time(&mut self) -> bool {
         self.turn_to(NO_TIME);
         self.halts = self.stopped;
@@ -277,10 +277,16 @@ impl<T: Record> Collector<T> {
     /// which have the time beside the record.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
-        let own = self.time;
-        self.turn_to(time);
-        self.collect(record);
-        self.turn_to(own);
+        let has_own = self.time != NO_TIME;
+        if has_own {
+            self.buffer.give(self.time);
+        }
+        self.load.add(&record);
+        self.buffer.push(record, time);
+        if has_own {
+            self.buffer.give(NO_TIME);
+        }
+        self.send_if_full();
     }
 
     /// Emits a whole batch, which comes back empty.
