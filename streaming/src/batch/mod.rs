@@ -1,11 +1,14 @@
 //! Records on their way from one operator to the next, with the event times that they may have.
 //!
-//! A stream without event times must never write to the column of times, and loops that are as short as that of `map`, `filter` or a
-//! `try_` function must test once per batch whether there are times. [`Batch::push`], by which `flat_map` and `process` emit, compares the
-//! time of each record instead, and the loop of folds and windows (`Batch::try_each`) asks the empty column for each one. Nothing in this
-//! module may reorder records.
+//! A stream without event times must never write to the column of times, and the loops of functions without keys must test once per batch
+//! whether there are times. An output therefore emits by `Batch::push_record`, without a time, and `Batch::give` gives the time to all
+//! records that were emitted with it. [`Batch::push`] compares the time of each record, and the loop of keyed functions
+//! (`Batch::try_each`) asks the empty column for each one. Nothing in this module may reorder records.
 
 mod in_place;
+mod parts;
+
+pub use parts::{OwnedParts, Parts};
 
 use in_place::{map_into, retain_front};
 use std::array;
@@ -157,19 +160,36 @@ impl<T> Batch<T> {
         self.records.push(record);
     }
 
+    /// Appends a record whose time [`Batch::give`] sets later; until then it has none.
+    // Always: see above.
+    #[inline(always)]
+    pub(crate) fn push_record(&mut self, record: T) {
+        self.records.push(record);
+    }
+
+    /// Gives the records without a place in the column of times this time, in milliseconds since 1970 or [`NO_TIME`].
+    #[inline]
+    pub(crate) fn give(&mut self, time: i64) {
+        match self.records.len() - self.times.len() {
+            0 => {}
+            1 => self.times.push(time),
+            _ => self.extend_times(time),
+        }
+    }
+
     /// Gives every record a place in the column of times.
     #[inline]
     fn fill_times(&mut self) {
         if self.times.len() < self.records.len() {
-            self.extend_times();
+            self.extend_times(NO_TIME);
         }
     }
 
     /// Extends the column of times. A function of its own, because its caller is inlined into user functions.
     #[cold]
     #[inline(never)]
-    fn extend_times(&mut self) {
-        self.times.resize(self.records.len(), NO_TIME);
+    fn extend_times(&mut self, time: i64) {
+        self.times.resize(self.records.len(), time);
     }
 
     /// Moves all records of another batch, with their times, to the end of this one; `other` is empty then. If this batch is empty, the
@@ -286,6 +306,22 @@ impl<T> Batch<T> {
             return self.try_each_with(|_| NO_TIME, each);
         }
         self.try_each(each)
+    }
+
+    /// Does the same as [`Batch::try_each_while`] without looking at the event times, if there are any.
+    ///
+    /// # Errors
+    /// Returns the first error of `each`; the records behind it stay, with their times.
+    #[inline(always)]
+    pub(crate) fn try_each_record<E>(
+        &mut self,
+        mut each: impl FnMut(T) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let (before, mut times) = (self.len(), std::mem::take(&mut self.times));
+        let done = self.try_each_with(|_| NO_TIME, |record, _| each(record));
+        times.drain(..times.len().min(before - self.len()));
+        self.times = times;
+        done
     }
 
     /// Does the same as [`Batch::try_each_while`] with one loop for records with and without times, so that also an `each` of many
@@ -457,46 +493,6 @@ impl<T> Batch<T> {
     }
 }
 
-/// The records of a batch that are handed on in parts, from the front. [`Batch::drain_parts`] makes one that borrows the batch,
-/// [`OwnedParts`] owns its records.
-#[derive(Debug)]
-pub struct Parts<R, S> {
-    records: R,
-    times: S,
-}
-
-/// Parts that own the records and times of a batch, made by `OwnedParts::from(batch)`; the default has no records.
-pub type OwnedParts<T> = Parts<std::vec::IntoIter<T>, std::vec::IntoIter<i64>>;
-
-impl<T> Default for OwnedParts<T> {
-    fn default() -> Self {
-        Self::from(Batch::default())
-    }
-}
-
-impl<T> From<Batch<T>> for OwnedParts<T> {
-    fn from(batch: Batch<T>) -> Self {
-        Self { records: batch.records.into_iter(), times: batch.times.into_iter() }
-    }
-}
-
-impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
-    /// Returns true if all records were handed on.
-    pub fn is_empty(&self) -> bool {
-        self.records.len() == 0
-    }
-
-    /// Moves the next `most` records, with their event times, to the end of a batch; all that are left if there are fewer. Moves none if
-    /// none are left or `most` is 0.
-    pub fn take_into(&mut self, most: usize, batch: &mut Batch<R::Item>) {
-        if self.times.len() > 0 {
-            batch.fill_times();
-            batch.times.extend(self.times.by_ref().take(most));
-        }
-        batch.records.extend(self.records.by_ref().take(most));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -572,6 +568,13 @@ mod tests {
                 if tried.len() > most { Err(()) } else { Ok(time != 4) }
             });
             prop_assert_eq!(stopped.is_err(), tried.len() > most);
+            let (mut untimed, mut behind) = (0, both.clone());
+            let stopped_there = behind.try_each_record(|record| {
+                assert_eq!(record, tried[untimed].0);
+                untimed += 1;
+                if untimed > most { Err(()) } else { Ok(tried[untimed - 1].1 != 4) }
+            });
+            prop_assert_eq!((untimed, pairs(&behind), stopped_there), (tried.len(), pairs(&rest), stopped));
             prop_assert_eq!([tried.clone(), pairs(&rest)].concat(), joined.clone());
             let (mut ahead, mut again, mut same) = (std::cell::Cell::new(0), Vec::new(), both.clone());
             let stopped_too = same.try_each_ahead(

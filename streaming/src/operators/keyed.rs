@@ -145,7 +145,7 @@ where
         record: Keyed<'_, T, S>,
         time: i64,
     ) -> Result<bool, TaskError> {
-        self.out.set_time(time);
+        self.out.turn_to(time);
         match backend.at_hand(at, |key| key == record.key()) {
             Some(Single(kept)) => self.update(kept, record),
             None => self.at_place(backend, at, record)?,

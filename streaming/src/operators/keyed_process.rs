@@ -234,7 +234,7 @@ where
     ) -> Result<bool, TaskError> {
         let Self { function, timers, watermark, out, operator } = self;
         let (operator, watermark) = (*operator, *watermark);
-        out.set_time(timestamp);
+        out.turn_to(timestamp);
         let place = backend.place(at, |key| key == record.key());
         match place.map_err(|error| failed(operator, error))? {
             Place::Taken(mut place) => {

@@ -33,6 +33,8 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// such records are left or an output is full, a call for a timer of the machine's clock or for an answer. Other calls for timers wait as
 /// those for records do. A call of a task that was cancelled, or has been failed from outside, drops what it emits.
 pub struct Collector<T> {
+    /// Records that are not handed on yet. Where `time` is an event time, the last ones have no place in the column of times: they get that
+    /// time when it changes, or when the buffer is handed on.
     buffer: Batch<T>,
     /// The bytes in the buffer.
     load: Load,
@@ -49,6 +51,8 @@ pub struct Collector<T> {
     failure: Option<TaskError>,
     /// The chain behind took no more when it was last asked, or has not worked off what it took.
     stopped: bool,
+    /// True if a loop over records without event times has to look before the next one: `stopped`, or the time was set.
+    halts: bool,
     interrupt: Interrupt,
     pace: Pace,
 }
@@ -79,6 +83,7 @@ impl<T: Record> Collector<T> {
             begun: None,
             failure: None,
             stopped: false,
+            halts: false,
             interrupt,
             pace: Pace::default(),
         }
@@ -97,7 +102,9 @@ impl<T: Record> Collector<T> {
     /// function was called for, unless [`Collector::set_time`] has set another; without one if it is `None`.
     #[inline(always)]
     pub fn collect(&mut self, record: T) {
-        self.push(record, self.time);
+        self.load.add(&record);
+        self.buffer.push_record(record);
+        self.send_if_full();
     }
 
     /// Emits all records of an iterator, in their order, each as [`Collector::collect`] does. The iterator must end: the step cannot
@@ -143,22 +150,67 @@ impl<T: Record> Collector<T> {
     /// [`NO_TIME`].
     #[inline]
     pub fn set_time(&mut self, time: i64) {
-        self.time = time;
+        self.turn_to(time);
+        self.halts = true;
+    }
+
+    /// Does what [`Collector::set_time`] does, for an operator that sets the time for each call of its function.
+    #[inline]
+    pub(super) fn turn_to(&mut self, time: i64) {
+        if time != self.time {
+            self.buffer.give(self.time);
+            self.time = time;
+        }
+    }
+
+    /// Calls `each` with one record of a batch after the other and this output, which gives what is emitted the event time of the record,
+    /// as long as nothing interrupts; the others stay in the batch. Whether there are times is asked once per batch. Ends with the first
+    /// error of `each`; the records behind it stay.
+    #[inline(always)]
+    pub(crate) fn emit_each<In, E>(
+        &mut self,
+        from: &mut Batch<In>,
+        mut each: impl FnMut(In, &mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.forget_time();
+        if from.times().is_empty() {
+            return from.try_each_record(|record| {
+                each(record, self)?;
+                Ok((!self.halts && !self.interrupt.is_raised()) || self.forget_time())
+            });
+        }
+        self.buffer.give(NO_TIME);
+        from.try_each(|record, time| {
+            self.time = time;
+            each(record, self)?;
+            self.buffer.give(self.time);
+            Ok(self.should_continue())
+        })
+    }
+
+    /// Forgets the event time that a function has set. Returns what [`Collector::should_continue`] returns.
+    #[inline(always)]
+    fn forget_time(&mut self) -> bool {
+        self.turn_to(NO_TIME);
+        self.halts = self.stopped;
+        self.should_continue()
     }
 
     /// Emits as many records as a batch may have, in one go and without times.
     #[inline]
     pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
+        self.turn_to(NO_TIME);
         if const { is_light::<T>() } {
             self.buffer.extend(records);
             return self.send_if_full();
         }
-        records.for_each(|record| self.push(record, NO_TIME));
+        records.for_each(|record| self.collect(record));
     }
 
     /// Emits one record for each of a batch, at the same time, as long as nothing interrupts; the others stay in the batch.
     #[inline]
     pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, mut map: impl FnMut(In) -> T) {
+        self.turn_to(NO_TIME);
         if const { is_light::<T>() } {
             let Self { buffer, pace, interrupt, .. } = self;
             buffer.extend_mapped(from, map, pace.parts::<In, T>(interrupt));
@@ -195,6 +247,7 @@ impl<T: Record> Collector<T> {
     /// stay in the batch.
     #[inline]
     pub(crate) fn extend_filtered(&mut self, from: &mut Batch<T>, keep: impl FnMut(&T) -> bool) {
+        self.turn_to(NO_TIME);
         let Self { buffer, pace, interrupt, .. } = self;
         buffer.extend_filtered(from, keep, pace.parts::<T, ()>(interrupt));
         self.send_if_full();
@@ -207,6 +260,7 @@ impl<T: Record> Collector<T> {
         from: &mut Batch<T>,
         stamp: impl FnOnce(&mut Batch<T>, &mut dyn FnMut() -> usize) -> usize,
     ) {
+        self.turn_to(NO_TIME);
         let Self { buffer, load, pace, interrupt, .. } = self;
         let stamped = stamp(from, &mut pace.parts::<T, ()>(interrupt));
         let rest = from.split_off(stamped);
@@ -223,14 +277,22 @@ impl<T: Record> Collector<T> {
     /// which have the time beside the record.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
+        let has_own = self.time != NO_TIME;
+        if has_own {
+            self.buffer.give(self.time);
+        }
         self.load.add(&record);
         self.buffer.push(record, time);
+        if has_own {
+            self.buffer.give(NO_TIME);
+        }
         self.send_if_full();
     }
 
     /// Emits a whole batch, which comes back empty.
     #[cfg(test)]
     pub(crate) fn pass(&mut self, batch: &mut Batch<T>) {
+        self.turn_to(NO_TIME);
         self.buffer.append(batch);
         self.send_if_full();
     }
@@ -245,6 +307,9 @@ impl<T: Record> Collector<T> {
     /// Hands the buffer on. With `in_call` a call of a function emits, which waits if too much is kept.
     #[cold]
     fn send(&mut self, in_call: bool) {
+        if self.time != NO_TIME {
+            self.buffer.give(self.time);
+        }
         let Self { buffer, load, backlog, next, interrupt, failure, .. } = self;
         let sent = match failure {
             None => Some(backlog.hand_on(buffer, load, &mut **next, interrupt)),
@@ -274,6 +339,7 @@ impl<T: Record> Collector<T> {
             Ok(handed) => self.stopped |= handed != HandedOn::TakesMore,
             Err(failure) => self.fail(failure),
         }
+        self.halts |= self.stopped;
     }
 
     /// Asks the chain behind again whether it takes more, if it took no more when it was last asked.

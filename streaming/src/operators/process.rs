@@ -131,10 +131,8 @@ impl<In, F: ProcessFunction<In>> Operator<In> for Process<F> {
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
-            out.set_time(time);
-            self.function.process(record, out).map_err(|error| context.user_error(error))?;
-            Ok(out.should_continue())
+        out.emit_each(batch, |record, out| {
+            self.function.process(record, out).map_err(|error| context.user_error(error))
         })
     }
     fn event(

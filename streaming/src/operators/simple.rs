@@ -111,10 +111,10 @@ where
         out: &mut Collector<Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
+        out.emit_each(batch, |record, out| {
             let made = (self.function)(record).map_err(|error| context.user_error(error.into()))?;
-            out.push(made, time);
-            Ok(out.should_continue())
+            out.collect(made);
+            Ok(())
         })
     }
 }
@@ -145,11 +145,11 @@ where
         out: &mut Collector<In>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
+        out.emit_each(batch, |record, out| {
             if (self.function)(&record).map_err(|error| context.user_error(error.into()))? {
-                out.push(record, time);
+                out.collect(record);
             }
-            Ok(out.should_continue())
+            Ok(())
         })
     }
 }
@@ -182,10 +182,9 @@ where
         out: &mut Collector<Out>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
-            out.set_time(time);
+        out.emit_each(batch, |record, out| {
             (self.function)(record, out);
-            Ok(out.should_continue())
+            Ok(())
         })
     }
 }
@@ -203,10 +202,8 @@ where
         out: &mut Collector<Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
-            out.set_time(time);
-            (self.function)(record, out).map_err(|error| context.user_error(error.into()))?;
-            Ok(out.should_continue())
+        out.emit_each(batch, |record, out| {
+            (self.function)(record, out).map_err(|error| context.user_error(error.into()))
         })
     }
 }

@@ -1,9 +1,10 @@
 //! Links of a chain whose end takes nothing for a while, and operators that are woken by the clock.
 
 use super::*;
-use crate::{seam::TaskUpcalls, time::WatermarkStrategy};
+use crate::{batch::NO_TIME, seam::TaskUpcalls, time::WatermarkStrategy};
 use futures::future::BoxFuture;
 use model::{NodeId, OperatorId};
+use proptest::prelude::*;
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},
@@ -902,4 +903,93 @@ fn bytes_of_a_snapshot_that_cannot_be_decoded_are_told_from_others() {
     let error = running.push(vec![0xff]).unwrap_err();
     assert!(matches!(error, TaskError::Codec { .. }), "{error}");
     assert!(!error.to_string().contains("received"), "{error}");
+}
+
+/// One thing that a function does with a record, which emits its number.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    /// Emits so many, with the time that is set.
+    Collect(usize),
+    CollectAt(i64),
+    SetTime(i64),
+    Interrupt,
+}
+
+/// The end of a chain, which keeps all records with their times.
+#[derive(Clone, Default)]
+struct Timed(Arc<Mutex<Vec<(usize, i64)>>>);
+
+impl Consumer<usize> for Timed {
+    fn batch(&mut self, batch: &mut Batch<usize>) -> Result<bool, TaskError> {
+        let mut seen = self.0.lock().unwrap();
+        assert!(batch.len() <= BATCH_RECORDS && batch.times().len() <= batch.len());
+        batch.each(|record, time| seen.push((record, time)));
+        Ok(true)
+    }
+    fn event(&mut self, _: StreamEvent) -> Result<Flow, TaskError> {
+        Ok(Flow::Done)
+    }
+}
+
+fn any_time() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(NO_TIME), -3_i64..3]
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => prop_oneof![0_usize..3, Just(BATCH_RECORDS - 1)].prop_map(Act::Collect),
+        1 => any_time().prop_map(Act::CollectAt),
+        1 => any_time().prop_map(Act::SetTime),
+        1 => Just(Act::Interrupt),
+    ]
+}
+
+proptest! {
+    /// Records have the time of the record that the function was called for, or the one that it has set in that call.
+    #[test]
+    fn what_a_function_emits_has_the_time_that_is_set_then(
+        records in prop::collection::vec((any_time(), prop::collection::vec(any_act(), 0..5)), 0..12),
+        batches in prop::collection::vec((1_usize..5, any::<bool>()), 12),
+    ) {
+        let (end, interrupt) = (Timed::default(), crate::Interrupt::default());
+        let (acts, raised) = (records.clone(), interrupt.clone());
+        let function = move |number: usize, out: &mut Collector<usize>| {
+            for act in &acts[number].1 {
+                match *act {
+                    Act::Collect(copies) => out.collect_all(std::iter::repeat_n(number, copies)),
+                    Act::CollectAt(time) => out.collect_at(number, time),
+                    Act::SetTime(time) => out.set_time(time),
+                    Act::Interrupt => raised.raise(),
+                }
+            }
+        };
+        let operator = super::FlatMap::new(function);
+        let context = interrupted_by(&interrupt);
+        let mut link = Link::new(operator, Box::new(end.clone()), SideOutputs::default(), context);
+        let (mut numbers, mut expected) = ((0..records.len()).peekable(), Vec::new());
+        for (length, has_times) in batches {
+            let mut batch = Batch::default();
+            for number in numbers.by_ref().take(length) {
+                let mut time = if has_times { records[number].0 } else { NO_TIME };
+                batch.push(number, time);
+                for act in &records[number].1 {
+                    match *act {
+                        Act::Collect(copies) => {
+                            expected.extend(std::iter::repeat_n((number, time), copies));
+                        }
+                        Act::CollectAt(own) => expected.push((number, own)),
+                        Act::SetTime(set) => time = set,
+                        Act::Interrupt => {}
+                    }
+                }
+            }
+            link.batch(&mut batch).unwrap();
+            while link.is_interrupted() {
+                interrupt.clear();
+                link.resume().unwrap();
+            }
+            prop_assert_eq!(&*end.0.lock().unwrap(), &expected);
+        }
+        prop_assert!(numbers.peek().is_none());
+    }
 }

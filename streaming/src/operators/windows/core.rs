@@ -139,7 +139,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
                 },
             );
         }
-        batch.try_each(|record, _| {
+        batch.try_each_record(|record| {
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
             add(&mut pane, folding, at, record, context)?;
