@@ -2,7 +2,7 @@
 //!
 //! A stream without event times must never write to the column of times, and the loops of functions without keys must test once per batch
 //! whether there are times. An output therefore emits by `Batch::push_record`, without a time, and `Batch::give` gives the time to all
-//! records that were emitted with it. [`Batch::push`] compares the time of each record, and the loop of keyed functions
+//! records that were emitted with it. [`Batch::push`] compares the time of each record, and the loop of folds and keyed functions
 //! (`Batch::try_each`) asks the empty column for each one. Nothing in this module may reorder records.
 
 mod in_place;

@@ -380,6 +380,8 @@ where
                     return Ok(fired);
                 }
                 self.finished = true;
+                // A timer may have set one.
+                out.set_time(NO_TIME);
                 self.function.finish(out).map_err(|error| context.user_error(error))?;
             }
             _ => {}

@@ -33,8 +33,8 @@ pub const BATCH_RECORDS: usize = 1_024;
 /// such records are left or an output is full, a call for a timer of the machine's clock or for an answer. Other calls for timers wait as
 /// those for records do. A call of a task that was cancelled, or has been failed from outside, drops what it emits.
 pub struct Collector<T> {
-    /// Records that are not handed on yet. Where `time` is an event time, the last ones have no place in the column of times: they get that
-    /// time when it changes, or when the buffer is handed on.
+    /// Records that are not handed on yet. Those behind the end of the column of times were emitted with `time`: they get it when it
+    /// changes, or when the buffer is handed on (nothing is written if it is [`NO_TIME`]).
     buffer: Batch<T>,
     /// The bytes in the buffer.
     load: Load,

@@ -538,6 +538,50 @@ fn records_that_become_large_stay_small_while_the_chain_is_full() {
     door.close(false);
     map.resume().unwrap();
     assert_eq!(batches(&door), [3, 3, 3, 1]);
+
+    for time in [NO_TIME, 7] {
+        let door = Door::default();
+        let large = |_: u64, out: &mut Collector<String>| out.collect("x".repeat(100_000));
+        let mut emits = link(FlatMap::new(large), door.clone());
+        door.close(true);
+        let mut numbers = Batch::default();
+        (0..10).for_each(|n: u64| numbers.push(n, time));
+        assert!(!emits.batch(&mut numbers).unwrap());
+        assert_eq!((batches(&door), emits.is_interrupted()), (vec![3], true), "time {time}");
+        door.close(false);
+        emits.resume().unwrap();
+        assert_eq!(batches(&door), [3, 3, 3, 1]);
+    }
+}
+
+/// The end of a chain of a stream without times.
+struct Untimed;
+
+impl<T: Send> Consumer<T> for Untimed {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
+        assert!(batch.times().is_empty(), "{} of {} have times", batch.times().len(), batch.len());
+        batch.clear();
+        Ok(true)
+    }
+    fn event(&mut self, _: StreamEvent) -> Result<Flow, TaskError> {
+        Ok(Flow::Done)
+    }
+}
+
+#[test]
+fn functions_write_no_times_of_a_stream_without() {
+    let numbers = || Batch::from((0..3_000).collect::<Vec<u64>>());
+    let twice = |n: u64, out: &mut Collector<u64>| out.collect_all([n, n]);
+    link(FlatMap::new(twice), Untimed).batch(&mut numbers()).unwrap();
+    let tries = |n: u64| Ok::<u64, BoxError>(n + 1);
+    link(TryMap::new(tries), Untimed).batch(&mut numbers()).unwrap();
+    let fields = <Option<u64> as crate::state::State>::declare();
+    let counts =
+        StatefulFlatMap::new(|_: &u64, n, seen: &mut Option<u64>, out: &mut Collector<u64>| {
+            out.collect(*seen.insert(n));
+        });
+    let keyed = KeyedOperator::new(ByValue::new(|n: &u64| n % 7), counts, fields);
+    link(keyed, Untimed).batch(&mut numbers()).unwrap();
 }
 
 #[test]

@@ -4,7 +4,8 @@ use super::*;
 use crate::batch::NO_TIME;
 use crate::operators::{
     AssignWatermarks, BoxError, Collector, Either, Filter, FlatMap, Inspect, Map, OperatorContext,
-    OutputTag, Timer, TryFilter, TryFlatMap, TryMap, co_flat_map, co_map,
+    OutputTag, TimeWindow, Timer, TryFilter, TryFlatMap, TryMap, TumblingEventTimeWindows,
+    WindowFunction, co_flat_map, co_map,
 };
 use crate::seam::TaskError;
 use crate::sinks::{CommittingSinkWriter, NoCommitter, Sink, SinkWriter, WriterContext};
@@ -748,4 +749,81 @@ fn broadcast_state_begins_as_the_function_says_and_continues_from_a_snapshot() {
     assert_eq!(test.output(), [3, 9]);
     let restored = made(1).restore(test.snapshot().unwrap()).open().unwrap();
     assert_eq!(restored.broadcast_state().0, 10);
+}
+
+/// Emits each key of a window, the even ones at a time of their own.
+#[derive(Clone)]
+struct OwnTimes;
+
+impl WindowFunction<u64, u64> for OwnTimes {
+    type Out = u64;
+    fn process(
+        &mut self,
+        key: &u64,
+        _window: TimeWindow,
+        _records: Vec<u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        if key.is_multiple_of(2) {
+            out.set_time(42);
+        }
+        out.collect(*key);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_time_that_a_window_function_sets_is_that_of_its_call_alone() {
+    let windows = TumblingEventTimeWindows::of(Duration::from_millis(100));
+    let mut test = key_by_value(|n: &u64| *n).window(windows).process(OwnTimes).open().unwrap();
+    (0..50).for_each(|n| test.push_at(n, 110).unwrap());
+    test.watermark(199).unwrap();
+    let emitted = test.timed_output();
+    assert_eq!(emitted.len(), 50);
+    for (key, time) in emitted {
+        assert_eq!(time, Some(if key % 2 == 0 { 42 } else { 199 }), "key {key}");
+    }
+}
+
+/// Sets a time in its timer, and emits a record at the end.
+#[derive(Clone)]
+struct Ends;
+
+impl KeyedProcessFunction<u64, u64> for Ends {
+    type State = Option<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        _: u64,
+        _: &mut Option<u64>,
+        ctx: &mut crate::operators::Context<'_, u64>,
+        _: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        let now = ctx.operator().now_unix_ms() as i64;
+        ctx.timers().processing_time(now);
+        Ok(())
+    }
+    fn on_timer(
+        &mut self,
+        _: Timer,
+        _: &mut Option<u64>,
+        _: &mut crate::operators::Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        out.set_time(42);
+        out.collect(1);
+        Ok(())
+    }
+    fn finish(&mut self, out: &mut Collector<u64>) -> Result<(), BoxError> {
+        out.collect(2);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_emitted_at_the_end_does_not_get_the_time_that_a_timer_has_set() {
+    let mut test = key_by_value(|n: &u64| *n).process(Ends).open().unwrap();
+    test.push(5).unwrap();
+    test.end_of_input().unwrap();
+    assert_eq!(test.timed_output(), [(1, Some(42)), (2, None)]);
 }

@@ -207,10 +207,11 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
     ) -> Result<Flow, TaskError> {
         let Self { folding, slices, panes, restored, rest, groups, .. } = self;
         let window = slices.window(number);
-        out.set_time(window.last());
         let (bits, parts) = (part_bits(groups), panes.parts());
         loop {
             while let Some((key, kept)) = rest.pop() {
+                // The call before may have set another one.
+                out.set_time(window.last());
                 let emitted = folding.emit(key, window, kept, out);
                 emitted.map_err(|error| context.user_error(error))?;
                 if !out.should_continue() {
