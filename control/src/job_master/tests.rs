@@ -59,6 +59,8 @@ struct World {
     core: JobCore,
     now: u64,
     seen: Vec<Command>,
+    /// Commands of the core that were not taken by the test yet.
+    queued: Vec<Command>,
     next_allocation: u128,
 }
 
@@ -66,7 +68,10 @@ impl World {
     fn new(graph: JobGraph, restart: RestartPolicy) -> Self {
         assert_eq!(crate::job_graph::check(&graph), Ok(()));
         let core = JobCore::new(Arc::new(graph), config(restart), at(0));
-        Self { core, now: 0, seen: Vec::new(), next_allocation: 0 }
+        Self::of(core)
+    }
+    fn of(core: JobCore) -> Self {
+        Self { core, now: 0, seen: Vec::new(), queued: Vec::new(), next_allocation: 0 }
     }
     fn started(graph: JobGraph, restart: RestartPolicy) -> Self {
         let mut world = Self::new(graph, restart);
@@ -91,9 +96,24 @@ impl World {
         at(self.now)
     }
     fn commands(&mut self) -> Vec<Command> {
-        let commands = self.core.take_commands();
+        self.record_numbers();
+        let commands = std::mem::take(&mut self.queued);
         self.seen.extend(commands.clone());
         commands
+    }
+    /// Lets the job's log take the numbers of checkpoints.
+    fn record_numbers(&mut self) {
+        loop {
+            let commands = self.core.take_commands();
+            if commands.is_empty() {
+                return;
+            }
+            let numbers = picked!(commands, Command::RecordCheckpointNumber(number) => *number);
+            self.queued.extend(commands);
+            for number in numbers {
+                self.core.checkpoint_number_recorded(self.now(), number, Ok(()));
+            }
+        }
     }
     /// The attempts that have not ended, in the slots of this TaskExecutor.
     fn running_on(&self, n: u32) -> Vec<ExecutionAttemptId> {
