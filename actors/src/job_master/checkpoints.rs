@@ -28,7 +28,7 @@ use serde_bytes::ByteBuf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::checkpoints::CheckpointError;
 use storage::jobs::{AppendError, OpenJobLog};
 use storage::state_reader::StateReader;
 

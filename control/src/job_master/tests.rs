@@ -727,6 +727,23 @@ fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served()
 }
 
 #[test]
+fn coordinators_that_are_started_again_outlive_the_host_that_an_earlier_start_of_them_finds() {
+    let (mut w, [first, second]) = two_coordinated();
+    w.core.coordinator_reported(at(1), 1, cause("CoordinatorFailed"));
+    for (tm, attempt) in &first {
+        w.report(*tm, *attempt, ExecutionState::Canceled);
+    }
+    w.pass(60_000);
+    assert_eq!(starts(&w.commands()).iter().map(|(round, _)| *round).collect::<Vec<_>>(), [3]);
+    // Only now it is heard which host the first start has found.
+    w.core.coordinator_host_replaced(w.now(), 1, cause("CoordinatorHostLost"));
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Err(Unroutable::StaleAttempt));
+    w.commands();
+    w.coordinators_up();
+    assert_eq!(deployed(&w.commands()).len(), 2, "the third start goes on");
+}
+
+#[test]
 fn a_dead_coordinator_host_is_a_failover_of_the_job() {
     let (mut w, tasks) = World::coordinated();
     let operator = OperatorId(1);
