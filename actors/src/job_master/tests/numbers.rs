@@ -80,12 +80,15 @@ impl Fixture {
     }
 }
 
+/// The kinds of checkpoints that a JobMaster takes, whether each succeeds, and the numbers that they have.
+type Life = (&'static [(CheckpointKind, bool)], &'static [u64]);
+
 /// Each JobMaster ends right after what it has taken.
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn no_job_master_triggers_a_number_of_a_failed_checkpoint_or_of_a_savepoint_again() {
     let tmp = tempfile::tempdir().expect("a directory");
     let directory = tmp.path().display().to_string();
-    let lives: [(&[(CheckpointKind, bool)], &[u64]); 7] = [
+    let lives: [Life; 7] = [
         (&[(CHECKPOINT, false)], &[1]),
         (&[(CHECKPOINT, true)], &[2]),
         // The one before may have given out 3 without a record.
