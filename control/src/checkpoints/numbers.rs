@@ -59,7 +59,7 @@ impl Checkpoints {
         self.go_on_after(newest.saturating_add(spared));
     }
 
-    /// Makes numbers go on after `newest`, below which, and which itself, are taken.
+    /// Makes numbers go on after `newest`: this one and all lower ones are taken.
     pub(super) fn go_on_after(&mut self, newest: u64) {
         if self.config.mutation.keeps(Rule::NumbersGoOn) {
             self.next = self.next.max(newest.saturating_add(1));

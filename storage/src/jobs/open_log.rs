@@ -96,7 +96,7 @@ impl OpenJobLog {
     /// the append the record may exist or not; the next append of anything, or [`OpenJobLog::lead`], repeats it first.
     ///
     /// # Errors
-    /// Those of [`OpenJobLog::record_checkpoint`].
+    /// Returns the errors of [`OpenJobLog::record_checkpoint`].
     pub async fn record_number(
         &self,
         master: LeaderSession,
@@ -113,8 +113,8 @@ impl OpenJobLog {
     }
 
     /// Records a complete checkpoint for the JobMaster `master`, and then deletes the records of earlier ones whose checkpoint
-    /// numbers are not in `keep`, and those of numbers up to its own; a failed deletion is only logged. After a store error of the append the record may exist or not: the
-    /// caller must repeat the call.
+    /// numbers are not in `keep`, and those of numbers up to its own; a failed deletion is only logged. After a store error of the append
+    /// the record may exist or not: the caller must repeat the call.
     ///
     /// # Errors
     /// Returns [`AppendError::Superseded`] if another JobMaster or another leader owns the log, or [`OpenJobLog::append_last`] was called
