@@ -86,7 +86,7 @@ invariants! {
     one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1, CoveredNumbersComeAgain 1],
     one_leader_per_epoch: OneLeaderPerEpoch [EpochNotRaised 1],
     only_complete_is_announced: OnlyCompleteIsAnnounced [
-        AnnouncedBeforePersisted 1, RestartDuringPersist 3,
+        AnnouncedBeforePersisted 1, RestartDuringPersist 292,
     ],
     programs_outlive_leaders: ProgramsOutliveLeaders [ProgramsNotKept 1],
     published_after_answer: PublishedAfterAnswer [PublishAtGrant 2],
