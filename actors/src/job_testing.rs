@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::Lease;
-use storage::jobs::{JobLogs, LogId, OpenJobLog, Writer};
+use storage::jobs::{CheckpointRecords, JobLogs, LogId, OpenJobLog, Writer};
 use storage::objects::{MemoryObjects, ObjectStore};
 use tokio::sync::oneshot;
 
@@ -56,7 +56,7 @@ pub(crate) fn log_in(objects: Arc<dyn ObjectStore>, graph: &JobGraph) -> OpenJob
     let id = LogId { creator: writer.session, count: 0 };
     let created = logs.clone().create(Arc::new(graph.clone()), id, writer.clone());
     let end = futures::executor::block_on(created).expect("a store in memory");
-    OpenJobLog::new(logs, writer, end, Vec::new())
+    OpenJobLog::new(logs, writer, end, CheckpointRecords::default())
 }
 
 pub(crate) fn program() -> ProgramRef {

@@ -112,8 +112,12 @@ rules! {
     NewestRestored;
     /// After a restore the numbers of checkpoints start at 1 again.
     NumbersStartAgain breaks
-    /// After a restore the numbers of checkpoints continue from the restored one.
+    /// Numbers of checkpoints go on under the next JobMaster after all that were given out before.
     NumbersGoOn;
+    /// A new JobMaster begins with the number after the newest complete checkpoint, which its predecessor may have given out.
+    CoveredNumbersComeAgain breaks
+    /// A new JobMaster leaves out the number that was covered by the newest complete checkpoint.
+    CoveredNumbersSpared;
     /// A region restarts while the pointer of a checkpoint is being written.
     RestartDuringPersist breaks
     /// A region restarts only when it is known which checkpoint is the newest.

@@ -181,9 +181,9 @@ impl StateHandle {
 /// barrier; its part is taken over from the checkpoint before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointBarrier {
-    /// The number of the checkpoint within its job, which grows with each checkpoint and savepoint of one JobMaster. The next JobMaster
-    /// continues after the newest checkpoint in the job's log, so that it may give out numbers of failed checkpoints, and of savepoints
-    /// (complete ones too), again.
+    /// The number of the checkpoint within its job, from 1, or after that of the snapshot that the job was started from. It grows with each
+    /// checkpoint and savepoint, failed ones too, under whichever JobMaster, so that no other one has it; a number may be left out after a
+    /// change of the JobMaster.
     pub checkpoint: u64,
     /// Time at which the JobMaster triggered the checkpoint, in Unix milliseconds.
     pub triggered_ms: u64,
@@ -265,8 +265,8 @@ pub struct OperatorState {
 pub struct CheckpointMetadata {
     /// The job that the checkpoint was taken of; not necessarily the one that is restored from it.
     pub job_id: JobId,
-    /// The number of the checkpoint within its job; grows with each checkpoint and savepoint. The next JobMaster of the job may give out
-    /// numbers of failed checkpoints and of savepoints (complete ones too) again: `graph` tells them and their objects apart.
+    /// The number of the checkpoint within its job, which no other checkpoint or savepoint of the job has, as in
+    /// [`CheckpointBarrier::checkpoint`]. Jobs that started from the same snapshot have the same numbers.
     pub checkpoint: u64,
     /// The id of the execution graph (the job's run under one JobMaster) that took the checkpoint. It differs between
     /// the JobMasters of a job, so that two of them never give objects the same name. 0 in metadata that was written

@@ -12,7 +12,7 @@
 //! that harmless:
 //!
 //! 1. *A name belongs to one JobMaster.* Every name contains the id of an execution graph, so nothing that A writes or deletes by
-//!    name is an object that B has written, even though both may take a checkpoint of the same number.
+//!    name is an object that B has written. Nor do the two ever give one number to a checkpoint.
 //! 2. *A listing is read with a bound.* [`CheckpointDirectory::delete_below`] deletes objects whose number is below that of a
 //!    checkpoint `n` whose pointer is in the job's log, except those that `n` and other kept checkpoints refer to. B restores `n`
 //!    or a newer checkpoint, or an older one that is still kept, and begins only checkpoints with higher numbers than the newest.

@@ -17,12 +17,12 @@ use gateways::TraceContext;
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
-use model::{CheckpointPointer, JobGraph, JobId, JobStatus};
+use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::blobs::{BlobFuture, BlobStoreError};
-use storage::jobs::{AppendError, LogEnd, LogId, OpenJobLog};
+use storage::jobs::{AppendError, CheckpointRecords, LogEnd, LogId, OpenJobLog};
 use storage::objects::StoreError;
 
 impl Dispatcher {
@@ -208,13 +208,8 @@ impl Dispatcher {
         directory::resolved(options, self.deps.checkpoint_directory.as_deref(), graph)
     }
 
-    /// Opens the log of a job that this Dispatcher runs. `checkpoints` are those in it with the numbers of their
-    /// records, the newest last.
-    pub(super) fn open_log(
-        &self,
-        end: LogEnd,
-        checkpoints: Vec<(u64, CheckpointPointer)>,
-    ) -> OpenJobLog {
+    /// Opens the log of a job that this Dispatcher runs. `checkpoints` are the records about checkpoints in it.
+    pub(super) fn open_log(&self, end: LogEnd, checkpoints: CheckpointRecords) -> OpenJobLog {
         OpenJobLog::new(self.logs.clone(), self.writer.clone(), end, checkpoints)
     }
 
@@ -332,7 +327,7 @@ impl Handler<GraphStored> for Dispatcher {
                 self.unsettled.remove(&job);
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = ?graph.name, tasks = graph.total_subtasks(), "job submitted");
-                    let log = self.open_log(log_end, Vec::new());
+                    let log = self.open_log(log_end, CheckpointRecords::default());
                     self.run(graph, options, log, ctx);
                     self.say_needed_by(job);
                 }

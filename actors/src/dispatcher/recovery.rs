@@ -154,8 +154,7 @@ async fn read_again<T, F>(what: &str, read: impl Fn() -> F) -> Result<T, AppendE
 where
     F: Future<Output = Result<T, AppendError>>,
 {
-    let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
-    retried(&format!("read {what}"), READ_RETRY, may_pass, read).await
+    retried(&format!("read {what}"), READ_RETRY, AppendError::may_pass, read).await
 }
 
 async fn take_over(
@@ -254,8 +253,8 @@ impl Dispatcher {
                     self.deps.services.options.as_ref().clone()
                 });
                 let options = self.with_directory(options, &graph);
-                let options =
-                    directory::of_recovered(options, checkpoints.last().map(|(_, newest)| newest));
+                let newest = checkpoints.complete.last().map(|(_, newest)| newest);
+                let options = directory::of_recovered(options, newest);
                 self.keep_recovered(&graph);
                 let log = self.open_log(end, checkpoints);
                 self.run(graph, options, log, ctx);

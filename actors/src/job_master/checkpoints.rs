@@ -1,4 +1,4 @@
-//! The job's checkpoints: read at the start, triggered, stored, recorded in the job's log, announced and deleted. The core decides
+//! The job's checkpoints: numbered, triggered, stored, recorded in the job's log, announced and deleted. The core decides
 //! when; this module makes the calls.
 //!
 //! A checkpoint must never be reported to the core as persisted before its record is in the log, and never as failed once its
@@ -9,13 +9,12 @@
 //! checkpoint left are deleted after the next complete one. `storage::checkpoints` says why a deletion that happens late deletes nothing of
 //! a successor.
 
+use super::JobMaster;
 use super::coordinators::{SNAPSHOT, told_by_exit};
-use super::fallback::{Kept, ReadError};
-use super::{JobMaster, fallback};
-use crate::stores::{metadata_not_stored, open_store, retried, s3_settings};
+use crate::stores::{metadata_not_stored, retried};
+use crate::turns::spawn_then;
 use actix::{AsyncContext, Context, Handler};
 use conf::checkpointing::{self, Retention};
-use conf::state_recovery::{self, ClaimMode};
 use futures::FutureExt as _;
 use gateways::job_master::CheckpointAnswer;
 use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
@@ -29,10 +28,9 @@ use serde_bytes::ByteBuf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::checkpoints::CheckpointError;
 use storage::jobs::{AppendError, OpenJobLog};
-use storage::objects::S3Settings;
-use storage::state_reader::{Snapshot, StateReader};
+use storage::state_reader::StateReader;
 
 /// Longest the coordinators may take for their snapshots.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(60);
@@ -43,35 +41,30 @@ pub(super) const STORE_RETRY: (Duration, Duration) =
 const DELETE_WITHIN: Duration = Duration::from_secs(5);
 
 impl JobMaster {
-    /// Reads which checkpoint the job continues from; the job starts when that is known.
-    pub(super) fn read_checkpoint(&mut self, ctx: &mut Context<Self>) {
-        let uri = self.deps.options.get(&checkpointing::DIRECTORY);
+    /// Records in the job's log that a number is given out. A store that fails is tried again, until the core has given the checkpoint up;
+    /// the log itself repeats an append without an outcome before the next one.
+    pub(super) fn record_number(&self, checkpoint: u64, ctx: &mut Context<Self>) {
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
-        let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(&self.deps.options));
-        let snapshot = self.deps.options.get(&state_recovery::PATH);
-        let reader = self.state_reader();
-        let (job, addr) = (self.job_id(), ctx.address());
-        let policy = fallback::Policy::of(&self.deps.options);
-        actix::spawn(async move {
-            log.lead(session).await;
-            let pointers = log.checkpoints().await;
-            let outcome = async {
-                let directory = open_directory(uri.clone(), &log, &platform, &s3).await?;
-                let kept = fallback::read(job, &directory, &pointers, policy).await?;
-                let started_from = match snapshot {
-                    Some(uri) if pointers.is_empty() => Some(read_snapshot(&reader, &uri).await?),
-                    _ => None,
-                };
-                if let Some(uri) = uri {
-                    let mark = || directory.mark_shared(job);
-                    let what = "mark the checkpoint directory";
-                    let marked = retried(what, STORE_RETRY, CheckpointError::may_pass, mark).await;
-                    marked.map_err(|error| ReadError::unusable(&uri, &error))?;
+        let (job, within) = (self.job_id(), self.deps.options.get(&checkpointing::TIMEOUT));
+        let recorded = async move {
+            let append = || log.record_number(session, checkpoint);
+            let what = "record the number of a checkpoint";
+            let recorded = retried(what, STORE_RETRY, AppendError::may_pass, append);
+            tokio::time::timeout(within, recorded).await
+        };
+        spawn_then(ctx, recorded, move |actor, outcome, ctx| {
+            let outcome = match outcome {
+                // By then the core has given the checkpoint up.
+                Err(_) => return,
+                Ok(Err(error)) if error.ends_ownership() => {
+                    // Another leader runs the job; this JobMaster is stopped as soon as its Dispatcher knows it.
+                    tracing::warn!(%job, checkpoint, %error, "the checkpoint does not begin");
+                    return;
                 }
-                let claimed = pointers.last().and_then(|newest| newest.claimed.clone());
-                Ok(Restored { directory, kept, started_from, claimed })
+                Ok(recorded) => recorded.map_err(|error| error.to_string()),
             };
-            let _ = addr.send(CheckpointRead(outcome.await)).await;
+            actor.core.checkpoint_number_recorded(actor.now(), checkpoint, outcome);
+            actor.turn(ctx);
         });
     }
 
@@ -299,31 +292,6 @@ fn unreadable(error: &CheckpointError) -> FailureCause {
     FailureCause::recoverable(kind, error.to_string())
 }
 
-async fn open_directory(
-    uri: Option<String>,
-    log: &OpenJobLog,
-    platform: &platform::Platform,
-    s3: &S3Settings,
-) -> Result<CheckpointDirectory, ReadError> {
-    let Some(uri) = uri else {
-        return Ok(CheckpointDirectory::beside_logs(log.logs().objects().clone()));
-    };
-    let opened = open_store(uri.clone(), platform.clone(), s3.clone()).await;
-    Ok(CheckpointDirectory::new(opened.map_err(|error| ReadError::unusable(&uri, &error))?))
-}
-
-/// Reads the snapshot that a job is started from; a store that does not answer is tried again.
-async fn read_snapshot(reader: &StateReader, uri: &str) -> Result<Snapshot, CheckpointError> {
-    let read = || reader.snapshot(uri);
-    let what = "read the savepoint that the job starts from";
-    retried(what, STORE_RETRY, CheckpointError::may_pass, read).await
-}
-
-fn claim_of(snapshot: &Snapshot) -> ClaimedSnapshot {
-    let CheckpointMetadata { job_id, checkpoint, graph, .. } = snapshot.metadata;
-    ClaimedSnapshot { uri: snapshot.uri.clone(), job_id, checkpoint, graph }
-}
-
 /// The outcome of [`delete_snapshot`].
 enum Deleted {
     Now,
@@ -357,20 +325,8 @@ async fn record(
     pointer: &CheckpointPointer,
     keep: &BTreeSet<u64>,
 ) -> Result<(), AppendError> {
-    let may_pass = |error: &AppendError| matches!(error, AppendError::Store(_));
     let append = || log.record_checkpoint(session, pointer.clone(), keep);
-    retried("record a checkpoint", STORE_RETRY, may_pass, append).await
-}
-
-/// The state that a job begins with.
-struct Restored {
-    directory: CheckpointDirectory,
-    /// The checkpoints of the job itself.
-    kept: Kept,
-    /// The snapshot that the job is started from, if it has no checkpoint of its own.
-    started_from: Option<Snapshot>,
-    /// The snapshot that the JobMaster before had yet to delete.
-    claimed: Option<ClaimedSnapshot>,
+    retried("record a checkpoint", STORE_RETRY, AppendError::may_pass, append).await
 }
 
 /// The claimed snapshot is deleted: later checkpoints do not name it.
@@ -383,54 +339,6 @@ impl Handler<ClaimedDeleted> for JobMaster {
 
     fn handle(&mut self, _: ClaimedDeleted, _: &mut Context<Self>) {
         self.claimed = None;
-    }
-}
-
-/// The checkpoint that the job continues from was read, or can't be.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct CheckpointRead(Result<Restored, ReadError>);
-
-impl Handler<CheckpointRead> for JobMaster {
-    type Result = ();
-
-    fn handle(&mut self, CheckpointRead(outcome): CheckpointRead, ctx: &mut Context<Self>) {
-        if self.ended {
-            return;
-        }
-        let now = self.now();
-        match outcome {
-            Ok(Restored {
-                directory,
-                kept: Kept { newest, mut checkpoints, passed_over },
-                started_from,
-                claimed,
-            }) => {
-                let job = self.job_id();
-                self.directory = Some(directory);
-                self.claimed = claimed.or_else(|| {
-                    let mode = self.deps.options.get(&state_recovery::CLAIM_MODE);
-                    started_from.as_ref().filter(|_| mode == ClaimMode::Claim).map(claim_of)
-                });
-                if let Some(restored) = checkpoints.pop() {
-                    let checkpoint = restored.checkpoint;
-                    tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
-                    self.core.restore(now, restored);
-                    self.core.fell_back(now, &passed_over, checkpoint);
-                } else if let Some(snapshot) = started_from {
-                    tracing::info!(%job, from = snapshot.uri, "the job starts from a snapshot");
-                    let metadata = CheckpointMetadata { job_id: job, ..snapshot.metadata.clone() };
-                    self.core.start_from(now, metadata, snapshot.uri);
-                }
-                self.core.restore_older(checkpoints, newest);
-                self.core.start(now);
-            }
-            Err(error) => {
-                self.core.start(now);
-                self.core.fail(now, error.cause());
-            }
-        }
-        self.turn(ctx);
     }
 }
 

@@ -72,6 +72,7 @@ impl JobMaster {
             Command::ResetSubtasks { round, attempts, checkpoint } => {
                 self.reset_subtasks(round, attempts, checkpoint, ctx);
             }
+            Command::RecordCheckpointNumber(checkpoint) => self.record_number(checkpoint, ctx),
             Command::SnapshotCoordinators { checkpoint, operators } => {
                 self.snapshot_coordinators(SnapshotCoordinators { checkpoint, operators }, ctx);
             }

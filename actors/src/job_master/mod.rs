@@ -12,6 +12,7 @@ mod config;
 mod coordinators;
 mod fallback;
 mod resource_manager;
+mod restoring;
 mod savepoints;
 mod task_managers;
 #[cfg(test)]

@@ -1,4 +1,5 @@
 mod checkpoints;
+mod numbers;
 mod savepoints;
 
 use super::*;

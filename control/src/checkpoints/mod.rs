@@ -1,14 +1,16 @@
 //! The checkpoint coordinator's decisions: when a checkpoint is triggered, when it is complete, and what a checkpoint that fails
 //! means. It knows subtasks by their indices; the JobMaster's core knows where they run.
 //!
-//! A checkpoint goes through these phases. The coordinators of sources take their snapshots. The barrier is given to the sources,
-//! and each subtask acknowledges when the barrier has passed through it. When all have, the metadata is stored and its pointer is
+//! A checkpoint goes through these phases. Its number is recorded in the job's log, unless that shows already that no other has it
+//! (`numbers`). The coordinators of sources take their snapshots. The barrier is given to the sources, and each subtask acknowledges when
+//! the barrier has passed through it. When all have, the metadata is stored and its pointer is
 //! appended to the job's log. Only then is the checkpoint complete, and its subtasks are told, so that they commit. This module
 //! must never report a checkpoint as complete before its pointer is persisted.
 
 mod compatible;
 mod config;
 mod history;
+mod numbers;
 mod pending;
 mod restore;
 mod retained;
@@ -45,6 +47,9 @@ const FINAL_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration:
 /// An action that the checkpoint coordinator asks its caller for ([`Checkpoints::take_steps`]); actions are done in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckpointStep {
+    /// Append to the job's log that this number is given out to a checkpoint or savepoint. The outcome is given to
+    /// [`Checkpoints::number_recorded`]; nothing of the checkpoint is triggered before.
+    RecordNumber(u64),
     /// Have the coordinators of these operators take their snapshots for the checkpoint with this number. The answer is given to
     /// [`Checkpoints::coordinators_answered`].
     SnapshotCoordinators(u64, BTreeSet<OperatorId>),
@@ -96,6 +101,9 @@ pub struct Checkpoints {
     config: CheckpointConfig,
     /// The number of the next checkpoint.
     next: u64,
+    /// The number that may be given out without a record of its own, because the checkpoint before it is the newest one in the job's log;
+    /// 0: none.
+    covered: u64,
     /// The monotonic time at which the next periodic checkpoint is due.
     due: Duration,
     /// The monotonic time from which a final checkpoint may be tried again, after one has failed.
@@ -128,6 +136,7 @@ impl Checkpoints {
             history: History::new(&config),
             config,
             next: 1,
+            covered: 0,
             pending: None,
             started_from: None,
             complete: VecDeque::new(),
@@ -190,10 +199,10 @@ impl Checkpoints {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint, adds its first step (the coordinators' snapshots, or without coordinators the barrier), and returns its number:
-    /// the next one, also for a savepoint. After a change of the JobMaster, numbers above the newest in the job's log (of failed
-    /// checkpoints and of savepoints) are given out again. No other may be in progress (not checked). Timeout and, unless it is a
-    /// savepoint, interval count from `now` (monotonic).
+    /// Begins a checkpoint, adds its first step (the record of its number; if the checkpoint before is complete, the coordinators'
+    /// snapshots, or without coordinators the barrier), and returns its number: a higher one than any checkpoint or savepoint of the job
+    /// had before, under earlier JobMasters too. No other may be in progress (not checked). Timeout and, unless it is a savepoint, interval
+    /// count from `now` (monotonic).
     pub fn begin(
         &mut self,
         now: Duration,
@@ -206,9 +215,6 @@ impl Checkpoints {
         if !kind.is_savepoint() {
             self.due = now.saturating_add(self.config.interval.unwrap_or_default());
         }
-        let coordinated = scope.coordinated;
-        let operators = coordinated.keys().copied().collect();
-        let phase = if coordinated.is_empty() { Phase::Tasks } else { Phase::Coordinators };
         self.history.begin((now, now_unix_ms), checkpoint, kind, &scope.others);
         let absent = scope.coordinators.keys().copied().collect();
         let coordinators = scope.coordinators.into_iter();
@@ -216,13 +222,13 @@ impl Checkpoints {
         self.pending = Some(Pending {
             kind,
             deadline: now.saturating_add(self.config.timeout),
-            phase,
+            phase: Phase::Number,
             full: self.needs_full,
             folder: None,
             waiting: scope.tasks.clone(),
             tasks: scope.tasks,
             last: scope.last,
-            coordinated,
+            coordinated: scope.coordinated,
             absent,
             parts: Parts {
                 checkpoint,
@@ -231,10 +237,7 @@ impl Checkpoints {
                 coordinators,
             },
         });
-        self.out.push(match phase {
-            Phase::Coordinators => CheckpointStep::SnapshotCoordinators(checkpoint, operators),
-            _ => CheckpointStep::Trigger(checkpoint),
-        });
+        self.record_or_start();
         checkpoint
     }
 
@@ -357,6 +360,7 @@ impl Checkpoints {
         self.needs_full &= !is_full;
         self.pending = None;
         self.failures = 0;
+        self.covered = checkpoint.saturating_add(1);
         self.history.completed(now, metadata.state_bytes(), folder);
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
@@ -414,7 +418,7 @@ impl Checkpoints {
     /// failed: starting the job again would repeat all work since the checkpoint before, only to arrive at the same point.
     fn fail(&mut self, now: Duration, why: String) {
         let Some(pending) = &self.pending else { return };
-        let (kind, began) = (pending.kind, pending.phase != Phase::Coordinators);
+        let (kind, began) = (pending.kind, pending.has_begun());
         let ends = !pending.last.is_empty();
         self.abort(now, why.clone());
         if kind.is_savepoint() {

@@ -28,6 +28,8 @@ const NAMED_MAX: usize = 3;
 /// The phase that a pending checkpoint is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// The number is appended to the job's log.
+    Number,
     Coordinators,
     Tasks,
     /// The parts are copied into the folder of the savepoint.
@@ -60,6 +62,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Returns true once the barrier was given to the sources.
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.phase, Phase::Number | Phase::Coordinators)
+    }
+
     /// Returns true while a store is written whose outcome decides about the checkpoint.
     pub(super) fn is_being_stored(&self) -> bool {
         matches!(self.phase, Phase::Storing | Phase::Persisting)
@@ -68,6 +75,10 @@ impl Pending {
     /// Returns the part of the checkpoint that has not come yet, as a clause for people. Coordinators answer together, so the clause
     /// names all of them, but no more than three.
     pub(super) fn missing(&self) -> String {
+        if self.phase == Phase::Number {
+            return "its number is not recorded in the job's log (in high-availability.storageDir), so no barrier was sent"
+                .to_owned();
+        }
         if self.phase == Phase::Coordinators {
             let names = self.coordinated.values().take(NAMED_MAX).map(|name| format!("'{name}'"));
             let names = names.collect::<Vec<_>>().join(", ");

@@ -3,7 +3,6 @@
 
 use super::Checkpoints;
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
-use crate::mutation::Rule;
 use model::graph::{GraphNode, StateDeclaration};
 use model::{
     CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
@@ -14,7 +13,7 @@ use std::sync::Arc;
 
 impl Checkpoints {
     /// Records the complete checkpoint that the job continues from. Must be called before the first checkpoint begins; the
-    /// numbers of new checkpoints continue after it. `from` is the URI of the snapshot if it is not a checkpoint of this job,
+    /// numbers of new checkpoints continue after it, and leave out the next one if it is the job's own. `from` is the URI of the snapshot if it is not a checkpoint of this job,
     /// else `None`. Counts as a restore in the report.
     pub fn restore(
         &mut self,
@@ -22,8 +21,9 @@ impl Checkpoints {
         restored: Arc<CheckpointMetadata>,
         from: Option<String>,
     ) {
-        if self.config.mutation.keeps(Rule::NumbersGoOn) {
-            self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        match from {
+            Some(_) => self.go_on_after(restored.checkpoint),
+            None => self.go_on_after_complete(restored.checkpoint),
         }
         self.started_from = from.map(|uri| (restored.checkpoint, uri));
         self.complete.push_back(restored);

@@ -1,7 +1,6 @@
 //! The complete checkpoints that a job keeps, and the names of their objects.
 
 use super::Checkpoints;
-use crate::mutation::Rule;
 use model::{CheckpointMetadata, JobStatus};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,15 +19,22 @@ impl Checkpoints {
     }
 
     /// Adds complete checkpoints that are older than the one the job continues from, the newest last; the list may be empty. Called after
-    /// [`Checkpoints::restore`], if that is called. New checkpoints get numbers after `newest`, the number of the newest one in the job's
-    /// log (0: there is none), which is higher than the one the job continues from if that one could not be read.
-    pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
+    /// [`Checkpoints::restore`], if that is called. New checkpoints get numbers after the two that follow from the job's log: `newest`, that
+    /// of its newest checkpoint (0: there is none), which is higher than the one the job continues from if that one could not be read, and
+    /// `given_out`, the newest number recorded by itself ([`CheckpointStep::RecordNumber`](super::CheckpointStep); 0: there is none).
+    pub fn restore_older(
+        &mut self,
+        older: Vec<Arc<CheckpointMetadata>>,
+        newest: u64,
+        given_out: u64,
+    ) {
         for checkpoint in older.into_iter().rev() {
             self.complete.push_front(checkpoint);
         }
-        if self.config.mutation.keeps(Rule::NumbersGoOn) {
-            self.next = self.next.max(newest.saturating_add(1));
+        if newest > 0 {
+            self.go_on_after_complete(newest);
         }
+        self.go_on_after(given_out);
     }
 
     /// Returns the number of the kept checkpoint before the newest one, to which the job could fall back; `None` if there is

@@ -51,9 +51,16 @@ impl JobCore {
 
     /// Adds the job's kept checkpoints that are older than the one given to [`JobCore::restore`], the newest last, for fallback; the list
     /// may be empty. To be called before [`JobCore::start`], and after `restore` or `start_from` if there is one. New checkpoints get
-    /// numbers after `newest`, the number of the newest one in the job's log, readable or not (0 if there is none).
-    pub fn restore_older(&mut self, older: Vec<Arc<CheckpointMetadata>>, newest: u64) {
-        self.checkpoints.restore_older(older, newest);
+    /// numbers above all that may have been given out before: `newest` is the number of the newest checkpoint in the job's log, readable or
+    /// not, and `given_out` the newest number that was recorded there by itself ([`Command::RecordCheckpointNumber`]); each 0 if there is
+    /// none.
+    pub fn restore_older(
+        &mut self,
+        older: Vec<Arc<CheckpointMetadata>>,
+        newest: u64,
+        given_out: u64,
+    ) {
+        self.checkpoints.restore_older(older, newest, given_out);
     }
 
     /// Returns the numbers of the complete checkpoints that will still be kept when one more is complete; the older ones are deleted then.
@@ -231,6 +238,9 @@ impl JobCore {
     fn do_checkpoint_steps(&mut self, now: Now) {
         for step in self.checkpoints.take_steps() {
             match step {
+                CheckpointStep::RecordNumber(checkpoint) => {
+                    self.out.push(Command::RecordCheckpointNumber(checkpoint));
+                }
                 CheckpointStep::SnapshotCoordinators(checkpoint, operators) => {
                     self.out.push(Command::SnapshotCoordinators { checkpoint, operators });
                 }
@@ -344,6 +354,19 @@ impl JobCore {
         self.checkpoints.tasks_lost(now.mono, why);
         self.do_checkpoint_steps(now);
         self.abort_savepoints(why);
+    }
+
+    /// Handles the outcome of [`Command::RecordCheckpointNumber`]: the checkpoint or savepoint with this number begins, or for this reason
+    /// (`Err`) it is aborted; a failed checkpoint counts towards `execution.checkpointing.tolerable-failed-checkpoints`, a failed savepoint
+    /// does not: its request is answered with the reason, and a stop is withdrawn. Ignored unless that checkpoint waits for it.
+    pub fn checkpoint_number_recorded(
+        &mut self,
+        now: Now,
+        checkpoint: u64,
+        outcome: Result<(), String>,
+    ) {
+        self.checkpoints.number_recorded(now.mono, checkpoint, outcome);
+        self.settle(now);
     }
 
     /// Handles the coordinators' answer to [`Command::SnapshotCoordinators`]: with their snapshots the barrier is given to the sources;

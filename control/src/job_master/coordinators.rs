@@ -291,11 +291,19 @@ impl JobCore {
     }
 
     /// Handles that the start of coordinators with the number `round` has found a new program host instead of the known one: the
-    /// coordinators that were started before it have ended with their host, and their regions fail with `cause`. To be called before
+    /// coordinators in the known one have ended with it, and their regions fail with `cause`. Those are spared that this start, or a later
+    /// one whose outcome is still to come, makes: they are in the new host or a newer one. To be called before
     /// [`JobCore::coordinators_started`] for that start.
     pub fn coordinator_host_replaced(&mut self, now: Now, round: u64, cause: FailureCause) {
-        let started = self.group_of_round(round);
-        self.coordinators_failed(now, |group| Some(group) != started, cause);
+        let is_spared = |group: &GroupIndex| {
+            self.group(*group).is_some_and(|state| {
+                let is_starting = state.coordinators == Coordinators::Starting;
+                state.round == round || (state.round > round && is_starting)
+            })
+        };
+        let groups = self.regions.groups().map(|(group, _)| group);
+        let spared: BTreeSet<GroupIndex> = groups.filter(is_spared).collect();
+        self.coordinators_failed(now, |group| !spared.contains(&group), cause);
     }
 
     /// Fails the regions of those of these groups whose coordinators are starting or up.

@@ -59,6 +59,8 @@ struct World {
     core: JobCore,
     now: u64,
     seen: Vec<Command>,
+    /// Commands of the core that were not taken by the test yet.
+    queued: Vec<Command>,
     next_allocation: u128,
 }
 
@@ -66,7 +68,10 @@ impl World {
     fn new(graph: JobGraph, restart: RestartPolicy) -> Self {
         assert_eq!(crate::job_graph::check(&graph), Ok(()));
         let core = JobCore::new(Arc::new(graph), config(restart), at(0));
-        Self { core, now: 0, seen: Vec::new(), next_allocation: 0 }
+        Self::of(core)
+    }
+    fn of(core: JobCore) -> Self {
+        Self { core, now: 0, seen: Vec::new(), queued: Vec::new(), next_allocation: 0 }
     }
     fn started(graph: JobGraph, restart: RestartPolicy) -> Self {
         let mut world = Self::new(graph, restart);
@@ -91,9 +96,24 @@ impl World {
         at(self.now)
     }
     fn commands(&mut self) -> Vec<Command> {
-        let commands = self.core.take_commands();
+        self.record_numbers();
+        let commands = std::mem::take(&mut self.queued);
         self.seen.extend(commands.clone());
         commands
+    }
+    /// Lets the job's log take the numbers of checkpoints.
+    fn record_numbers(&mut self) {
+        loop {
+            let commands = self.core.take_commands();
+            if commands.is_empty() {
+                return;
+            }
+            let numbers = picked!(commands, Command::RecordCheckpointNumber(number) => *number);
+            self.queued.extend(commands);
+            for number in numbers {
+                self.core.checkpoint_number_recorded(self.now(), number, Ok(()));
+            }
+        }
     }
     /// The attempts that have not ended, in the slots of this TaskExecutor.
     fn running_on(&self, n: u32) -> Vec<ExecutionAttemptId> {
@@ -704,6 +724,23 @@ fn a_host_of_coordinators_that_is_gone_or_replaced_restarts_all_that_it_served()
     assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Err(Unroutable::StaleAttempt));
     w.core.coordinator_host_lost(at(1), cause("CoordinatorHostLost"));
     assert_eq!(w.core.route_event(&first[0].1, OperatorId(1)), Err(Unroutable::StaleAttempt));
+}
+
+#[test]
+fn coordinators_that_are_started_again_outlive_the_host_that_an_earlier_start_of_them_finds() {
+    let (mut w, [first, second]) = two_coordinated();
+    w.core.coordinator_reported(at(1), 1, cause("CoordinatorFailed"));
+    for (tm, attempt) in &first {
+        w.report(*tm, *attempt, ExecutionState::Canceled);
+    }
+    w.pass(60_000);
+    assert_eq!(starts(&w.commands()).iter().map(|(round, _)| *round).collect::<Vec<_>>(), [3]);
+    // Only now it is heard which host the first start has found.
+    w.core.coordinator_host_replaced(w.now(), 1, cause("CoordinatorHostLost"));
+    assert_eq!(w.core.route_event(&second[0].1, OperatorId(2)), Err(Unroutable::StaleAttempt));
+    w.commands();
+    w.coordinators_up();
+    assert_eq!(deployed(&w.commands()).len(), 2, "the third start goes on");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 /// of each job, and shortages. A profile without slots has no entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    of: BTreeMap<ResourceProfile, u32>,
+    /// Sums of what several jobs declare, so that they may be above [`u32::MAX`].
+    of: BTreeMap<ResourceProfile, u64>,
     total: u64,
 }
 
@@ -25,10 +26,14 @@ impl Counts {
 
     /// Adds a number of slots of one profile; adding 0 changes nothing.
     pub fn add(&mut self, profile: &ResourceProfile, slots: u32) {
+        self.add_many(profile, u64::from(slots));
+    }
+
+    fn add_many(&mut self, profile: &ResourceProfile, slots: u64) {
         if slots == 0 {
             return;
         }
-        self.total += u64::from(slots);
+        self.total += slots;
         match self.of.get_mut(profile) {
             Some(counted) => *counted += slots,
             None => drop(self.of.insert(profile.clone(), slots)),
@@ -38,6 +43,10 @@ impl Counts {
     /// Removes a number of slots of one profile. At least as many must have been added before: a debug build panics otherwise,
     /// a release build removes those that there are.
     pub fn take(&mut self, profile: &ResourceProfile, slots: u32) {
+        self.take_many(profile, u64::from(slots));
+    }
+
+    fn take_many(&mut self, profile: &ResourceProfile, slots: u64) {
         let Some(counted) = self.of.get_mut(profile).filter(|_| slots > 0) else {
             debug_assert!(slots == 0, "{slots} slots of {profile} leave that were not counted");
             return;
@@ -45,7 +54,7 @@ impl Counts {
         debug_assert!(*counted >= slots, "{slots} slots of {profile} leave of {counted}");
         let taken = slots.min(*counted);
         *counted -= taken;
-        self.total -= u64::from(taken);
+        self.total -= taken;
         if *counted == 0 {
             self.of.remove(profile);
         }
@@ -54,20 +63,22 @@ impl Counts {
     /// Adds the slots of all profiles of `other`.
     pub fn add_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
-            self.add(profile, *slots);
+            self.add_many(profile, *slots);
         }
     }
 
     /// Removes the slots of all profiles of `other`, each as by [`Counts::take`]: they must have been added before.
     pub fn take_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
-            self.take(profile, *slots);
+            self.take_many(profile, *slots);
         }
     }
 
-    /// Iterates over the profiles with their numbers of slots (never 0), the least demanding profile (least CPU, then least memory) first.
+    /// Iterates over the profiles with their numbers of slots (never 0, and at most [`u32::MAX`] of one profile), the least demanding profile
+    /// (least CPU, then least memory) first.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceProfile, u32)> {
-        self.of.iter().map(|(profile, slots)| (profile, *slots))
+        let shown = |slots: u64| u32::try_from(slots).unwrap_or(u32::MAX);
+        self.of.iter().map(move |(profile, slots)| (profile, shown(*slots)))
     }
 
     /// Returns the numbers by profile, in the form that the functions of [`super::matching`] take.
@@ -92,5 +103,27 @@ impl<'a> FromIterator<&'a ResourceRequirement> for Counts {
             counts.add(&need.profile, need.slots);
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two JobMasters declare as much as a declaration can say.
+    #[test]
+    fn sums_of_the_highest_numbers_neither_overflow_nor_forget_a_part() {
+        let profile = ResourceProfile::unknown();
+        let one: Counts = [&ResourceRequirement { profile: profile.clone(), slots: u32::MAX }]
+            .into_iter()
+            .collect();
+        let mut sum = one.clone();
+        sum.add_all(&one);
+        assert_eq!(sum.total(), 2 * u64::from(u32::MAX));
+        assert_eq!(sum.iter().collect::<Vec<_>>(), [(&profile, u32::MAX)]);
+        sum.take_all(&one);
+        assert_eq!(sum, one);
+        sum.take_all(&one);
+        assert!(sum.is_empty());
     }
 }

@@ -89,7 +89,11 @@ fn check_graph(input: &[u8]) -> Result<bool, String> {
 fn result(rng: &mut Rng) -> Vec<u8> {
     let entry: Option<JobResultEntry> = sample(rng);
     let entry = entry.map(|entry| JobResultEntry { job_id: JOB, ..entry });
-    let mut bytes = entry.map(|e| record(JobFact::Result(Box::new(e)))).unwrap_or_default();
+    let fact = entry.map(|entry| match rng.one_in(4) {
+        true => JobFact::CheckpointNumber(rng.next()),
+        false => JobFact::Result(Box::new(entry)),
+    });
+    let mut bytes = fact.map(record).unwrap_or_default();
     mutate(&mut bytes, rng);
     bytes
 }

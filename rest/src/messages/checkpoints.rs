@@ -112,8 +112,8 @@ pub struct CheckpointInfo {
     /// `completed`, `failed` or `in_progress`: Flink's clients choose the class of the answer by it.
     #[serde(rename = "className")]
     pub class_name: String,
-    /// Number of the checkpoint, counted within its job, savepoints included. After a change of the leader, the numbers of failed
-    /// checkpoints and of savepoints above the newest complete checkpoint are given out again.
+    /// Number of the checkpoint within its job, savepoints and failed ones included; no other one has it, also after a change of the leader,
+    /// which may leave a number out.
     pub id: u64,
     /// State of the checkpoint: `COMPLETED`, `FAILED` or `IN_PROGRESS`.
     pub status: String,

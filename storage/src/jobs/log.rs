@@ -19,11 +19,11 @@
 //! first one took effect after all.
 
 use super::record::{JobFact, JobRecord, Writer};
-use super::replay::{JobState, Numbered, Replayed, replay};
+use super::replay::{CheckpointRecords, JobState, Numbered, Replayed, replay};
 use crate::ha::Lease;
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
-use model::{CheckpointPointer, Epoch, JobGraph, JobId, LeaderSession};
+use model::{Epoch, JobGraph, JobId, LeaderSession};
 use platform::Platform;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -127,6 +127,18 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
+impl AppendError {
+    /// Returns true if the same call may succeed when it is repeated: the store has failed.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+
+    /// Returns true if the caller no longer owns the job: another leader or JobMaster does, or will.
+    pub fn ends_ownership(&self) -> bool {
+        matches!(self, Self::Superseded { .. } | Self::LeaseOver { .. })
+    }
+}
+
 fn writer_text(writer: &Option<Writer>) -> String {
     let by = |w: &Writer| format!(" ({} at {})", w.session, w.address);
     writer.as_ref().map(by).unwrap_or_default()
@@ -145,9 +157,8 @@ pub struct TakenOver {
     /// leader from before a take-over). No leader will run a job from them; the caller may delete them by
     /// [`JobLogs::delete`].
     pub stale: Vec<LogId>,
-    /// The complete checkpoints whose records are still in the log, each with the number of its record, the newest last; empty if `end` is
-    /// `None`.
-    pub checkpoints: Vec<(u64, CheckpointPointer)>,
+    /// The records about checkpoints that are still in the log; none if `end` is `None`.
+    pub checkpoints: CheckpointRecords,
 }
 
 /// The logs of all jobs of a cluster, as one process uses them while it leads: `create` begins a log, `append` adds a record, `take_over`
@@ -343,7 +354,7 @@ impl JobLogs {
                 }
             }
         }
-        Ok(TakenOver { state: gone, end: None, stale, checkpoints: Vec::new() })
+        Ok(TakenOver { state: gone, end: None, stale, checkpoints: CheckpointRecords::default() })
     }
 
     /// Deletes the records of these logs of a job, record 0 of each first; a log that does not exist is no error. No leader may run the

@@ -13,7 +13,7 @@ pub use archive::{DetailsStore, archive_name};
 pub use log::{AppendError, JobLogs, LogEnd, LogId, TakenOver, parse_record_name};
 pub use open_log::OpenJobLog;
 pub use record::{JobFact, JobRecord, JobResultEntry, Writer};
-pub use replay::JobState;
+pub use replay::{CheckpointRecords, JobState};
 
 use crate::objects::{ObjectStore, StoreError};
 use platform::messagepack::{self, DecodeError};

@@ -23,8 +23,8 @@ pub struct Writer {
     pub address: String,
 }
 
-/// One fact about a job, as one record of its log states it: that it exists, who leads it, a complete checkpoint, its result, or that it
-/// is forgotten.
+/// One fact about a job, as one record of its log states it: that it exists, who leads it, a complete checkpoint, the number of one that
+/// begins, its result, or that it is forgotten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobFact {
     /// The job exists and has this graph; always record 0. Its arguments and options are in it, but not the program, which is a blob.
@@ -35,6 +35,10 @@ pub enum JobFact {
     /// A checkpoint of the job is complete, and this is where its metadata is; the job is restored from the newest such record, or from an
     /// older one if that checkpoint cannot be read and `execution.checkpointing.fallback` is set.
     Checkpoint(CheckpointPointer),
+    /// This number is given out to a checkpoint or savepoint of the job, which the JobMaster triggers only then. Later ones get higher
+    /// numbers, under any JobMaster. There is no such record for the number after the newest [`JobFact::Checkpoint`], which every JobMaster
+    /// takes for given out. A JobManager of a version that does not know this fact takes the log for damaged, and the job fails there.
+    CheckpointNumber(u64),
     /// The job has ended with this result. No leader runs it again; it is shown until it is forgotten. Of several such records the first
     /// counts.
     Result(Box<JobResultEntry>),

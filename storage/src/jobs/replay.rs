@@ -28,6 +28,32 @@ pub enum JobState {
     },
 }
 
+/// The records about checkpoints that are in a job's log, each with the number of the record. Read with the log, by
+/// [`JobLogs::take_over`](super::JobLogs::take_over), and given to [`OpenJobLog::new`](super::OpenJobLog::new).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CheckpointRecords {
+    /// The complete checkpoints, the newest last.
+    pub complete: Vec<(u64, CheckpointPointer)>,
+    /// The numbers of checkpoints and savepoints that were recorded by themselves ([`JobFact::CheckpointNumber`]).
+    pub numbers: Vec<(u64, u64)>,
+}
+
+impl CheckpointRecords {
+    /// Adds the record with this number if its fact is about a checkpoint; its number must be the highest.
+    pub(super) fn add(&mut self, record: u64, fact: &JobFact) {
+        match fact {
+            JobFact::Checkpoint(pointer) => self.complete.push((record, pointer.clone())),
+            JobFact::CheckpointNumber(number) => self.numbers.push((record, *number)),
+            JobFact::Graph(_) | JobFact::Owner | JobFact::Result(_) | JobFact::Removed => {}
+        }
+    }
+
+    /// Returns the highest number that was recorded by itself; 0 if there is none.
+    pub fn newest_number(&self) -> u64 {
+        self.numbers.iter().map(|(_, number)| *number).max().unwrap_or_default()
+    }
+}
+
 /// The result of replaying a log's records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replayed {
@@ -36,8 +62,7 @@ pub(super) struct Replayed {
     pub(super) next: u64,
     /// The writer with the highest session; `None` if no record can be read.
     pub(super) newest: Option<Writer>,
-    /// The checkpoints in the log with the numbers of their records, the newest last.
-    pub(super) checkpoints: Vec<(u64, CheckpointPointer)>,
+    pub(super) checkpoints: CheckpointRecords,
 }
 
 /// One object of a log: its number, and its record or the reason why it cannot be read.
@@ -46,7 +71,8 @@ pub(super) type Numbered = (u64, Result<JobRecord, String>);
 /// Derives a job's state from its log's records, which must be in ascending order of their numbers.
 pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
     let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
-    let ghost = Replayed { state: JobState::Ghost, next, newest: None, checkpoints: vec![] };
+    let ghost =
+        Replayed { state: JobState::Ghost, next, newest: None, checkpoints: <_>::default() };
     let Some((0, first)) = records.first() else {
         return ghost;
     };
@@ -78,11 +104,13 @@ pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
         (_, None, graph) => JobState::Damaged { graph, why: damaged.join("; ") },
     };
     let newest = own.iter().map(|r| &r.writer).max_by_key(|w| w.session).cloned();
-    let checkpoints = records.iter().filter_map(|(number, record)| match record {
-        Ok(JobRecord { job: of, fact: JobFact::Checkpoint(pointer), .. }) if *of == job => {
-            Some((*number, pointer.clone()))
+    let mut checkpoints = CheckpointRecords::default();
+    for (number, record) in records {
+        if let Ok(record) = record
+            && record.job == job
+        {
+            checkpoints.add(*number, &record.fact);
         }
-        _ => None,
-    });
-    Replayed { state, next, newest, checkpoints: checkpoints.collect() }
+    }
+    Replayed { state, next, newest, checkpoints }
 }

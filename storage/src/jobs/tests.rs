@@ -1,3 +1,5 @@
+mod open_log;
+
 use super::log::name_of;
 use super::*;
 use crate::ha::Lease;

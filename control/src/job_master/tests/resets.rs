@@ -329,6 +329,8 @@ struct Outside {
     readers: BTreeMap<ExecutionAttemptId, SplitReader>,
     cancelled: Vec<ExecutionAttemptId>,
     barriers: Vec<(ExecutionAttemptId, u64)>,
+    /// The numbers of checkpoints that the job's log has yet to take.
+    numbers: Vec<u64>,
     persisting: Option<Arc<CheckpointMetadata>>,
     tm: u32,
 }
@@ -351,6 +353,7 @@ impl Outside {
             readers: BTreeMap::new(),
             cancelled: Vec::new(),
             barriers: Vec::new(),
+            numbers: Vec::new(),
             persisting: None,
             tm: 0,
         };
@@ -409,6 +412,7 @@ impl Outside {
             Command::ResetSubtasks { round, attempts, checkpoint } => {
                 self.host.push_back(HostCall::Reset(round, attempts[&SOURCE].clone(), checkpoint));
             }
+            Command::RecordCheckpointNumber(number) => self.numbers.push(number),
             Command::SnapshotCoordinators { checkpoint, .. } => {
                 self.host.push_back(HostCall::Snapshot(checkpoint));
             }
@@ -534,7 +538,13 @@ impl Outside {
         self.carry_out();
     }
 
-    fn persisted(&mut self, succeeds: bool) {
+    /// The job's log takes the number of a checkpoint, or else a checkpoint.
+    fn log_answers(&mut self, succeeds: bool) {
+        if let Some(number) = self.numbers.pop() {
+            let outcome = if succeeds { Ok(()) } else { Err("disk full".to_owned()) };
+            self.w.core.checkpoint_number_recorded(self.w.now(), number, outcome);
+            return self.carry_out();
+        }
         let Some(metadata) = self.persisting.take() else { return };
         let checkpoint = metadata.checkpoint;
         let outcome = if succeeds { Ok(metadata) } else { Err("disk full".to_owned()) };
@@ -562,7 +572,7 @@ impl Outside {
             }
             36..=59 => self.host_answers(!n.is_multiple_of(16)),
             60..=75 => self.acknowledge(n),
-            76..=82 => self.persisted(!n.is_multiple_of(8)),
+            76..=82 => self.log_answers(!n.is_multiple_of(8)),
             83..=90 => {
                 if !self.cancelled.is_empty() {
                     let attempt = self.cancelled.remove(n % self.cancelled.len());
@@ -609,6 +619,7 @@ impl Outside {
             while !self.host.is_empty()
                 || !self.cancelled.is_empty()
                 || !self.barriers.is_empty()
+                || !self.numbers.is_empty()
                 || self.persisting.is_some()
             {
                 self.host_answers(true);
@@ -616,7 +627,7 @@ impl Outside {
                 while let Some(attempt) = self.cancelled.pop() {
                     self.task_ends(attempt, ExecutionState::Canceled, "");
                 }
-                self.persisted(true);
+                self.log_answers(true);
             }
             let all = self.readers.len() == 2 * PARALLELISM as usize;
             if all

@@ -82,6 +82,28 @@ fn a_savepoint_that_fails_is_reported_and_the_job_goes_on() {
     assert!(why.starts_with("the job is RESTARTING, and a savepoint needs"), "{why}");
 }
 
+/// No source has taken a barrier then.
+#[test]
+fn a_stop_whose_number_is_not_recorded_is_withdrawn_and_the_job_goes_on() {
+    let (mut w, _) = checkpointed().running(2);
+    w.ask(7, STOP).unwrap();
+    assert_eq!(w.core.take_commands(), [Command::RecordCheckpointNumber(1)]);
+    w.core.checkpoint_number_recorded(w.now(), 1, Err("no such folder".to_owned()));
+    let sent = w.core.take_commands();
+    let why = "its number is not recorded in the job's log: no such folder";
+    assert_eq!(ended(&sent), [(7, Err(why.to_owned()))]);
+    assert_eq!((triggered(&sent), cancelled(&sent), w.core.status()), {
+        (vec![], vec![], JobStatus::Running)
+    });
+    // A job that is cancelled meanwhile takes no savepoint any more.
+    w.ask(8, SAVEPOINT).unwrap();
+    assert_eq!(w.core.take_commands(), [Command::RecordCheckpointNumber(2)]);
+    w.core.cancel(w.now());
+    assert!(matches!(&ended(&w.core.take_commands())[..], [(8, Err(_))]));
+    w.core.checkpoint_number_recorded(w.now(), 2, Ok(()));
+    assert_eq!(w.core.take_commands(), []);
+}
+
 #[test]
 fn a_stop_commits_and_finishes_the_job_with_its_savepoint() {
     let (mut w, tasks) = checkpointed().running(2);
@@ -388,7 +410,7 @@ fn a_savepoint_is_refused_while_a_region_without_its_keyed_state_runs_again_as_e
         w.report_all(&tasks, ExecutionState::Running);
         let sent = w.commands();
         match (is_kept, &ended(&sent)[..]) {
-            (true, []) => assert_eq!(triggered(&sent), [(2, false, 2)]),
+            (true, []) => assert_eq!(triggered(&sent), [(3, false, 2)], "2 may be given out"),
             (false, [(7, Err(why))]) => assert!(why.contains("operator 'n1'"), "{why}"),
             (_, told) => panic!("{told:?}"),
         }
@@ -402,6 +424,7 @@ fn a_stop_of_a_job_without_interval_that_would_lack_keyed_state_takes_no_checkpo
     graph.bounded = false;
     let (mut w, tasks) = World::new(graph, patient()).running(2);
     w.reach_end(tasks[0]);
+    assert_eq!(triggered(&w.commands()), [(1, false, 1), (1, true, 1)]);
     let part = SubtaskSnapshot { ended: true, ..SubtaskSnapshot::default() };
     w.core.acknowledged(w.now(), &tasks[0], 1, part);
     w.complete(1, &tasks[1..], false);

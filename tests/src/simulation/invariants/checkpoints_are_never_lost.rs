@@ -17,8 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct OfJob {
     /// The complete checkpoints of each leader, by the leader's number in the store.
     complete: BTreeMap<u64, BTreeSet<u64>>,
-    /// The subtasks that took part in each checkpoint of a leader. Numbers of checkpoints that were never complete come again
-    /// under the next leader.
+    /// The subtasks that took part in each checkpoint of a leader.
     parts: BTreeMap<(u64, u64), BTreeSet<(JobVertexId, u32)>>,
     /// The checkpoints whose metadata exists.
     stored: BTreeSet<u64>,

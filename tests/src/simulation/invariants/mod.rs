@@ -83,10 +83,10 @@ invariants! {
     jobs_settle: JobsSettle [LostSlotsForgotten 1, WaitingJobsHold 122],
     no_worker_is_forgotten: NoWorkerIsForgotten [SilentWorkersStay 2],
     one_attempt_runs: OneAttemptRuns [RestartBeforeEnd 6],
-    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1],
+    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1, CoveredNumbersComeAgain 1],
     one_leader_per_epoch: OneLeaderPerEpoch [EpochNotRaised 1],
     only_complete_is_announced: OnlyCompleteIsAnnounced [
-        AnnouncedBeforePersisted 1, RestartDuringPersist 3,
+        AnnouncedBeforePersisted 1, RestartDuringPersist 292,
     ],
     programs_outlive_leaders: ProgramsOutliveLeaders [ProgramsNotKept 1],
     published_after_answer: PublishedAfterAnswer [PublishAtGrant 2],
