@@ -118,6 +118,10 @@ rules! {
     CoveredNumbersComeAgain breaks
     /// A new JobMaster leaves out the number that was covered by the newest complete checkpoint.
     CoveredNumbersSpared;
+    /// A checkpoint begins without a record of its number.
+    NumbersNotRecorded breaks
+    /// Nothing is triggered before its number is in the job's log, unless the number is covered.
+    NumbersRecorded;
     /// A region restarts while the pointer of a checkpoint is being written.
     RestartDuringPersist breaks
     /// A region restarts only when it is known which checkpoint is the newest.

@@ -117,8 +117,7 @@ impl CheckpointError {
     /// or failed for an unknown reason. A write that failed so may have been done all the same. False for all other errors, also for a full
     /// disk and for `Late`.
     pub fn may_pass(&self) -> bool {
-        use StoreError::{Io, Unreachable};
-        matches!(self, Self::Store(Unreachable { .. } | Io { .. }))
+        matches!(self, Self::Store(error) if error.may_pass())
     }
 }
 

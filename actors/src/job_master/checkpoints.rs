@@ -41,15 +41,16 @@ pub(super) const STORE_RETRY: (Duration, Duration) =
 const DELETE_WITHIN: Duration = Duration::from_secs(5);
 
 impl JobMaster {
-    /// Records in the job's log that a number is given out. A store that fails is tried again, until the core has given the checkpoint up;
-    /// the log itself repeats an append without an outcome before the next one.
+    /// Records in the job's log that a number is given out. A store that cannot be reached is tried again, until the core has given the
+    /// checkpoint up; the log itself repeats an append without an outcome before the next one.
     pub(super) fn record_number(&self, checkpoint: u64, ctx: &mut Context<Self>) {
         let (log, session) = (self.deps.log.clone(), self.deps.session.session());
         let (job, within) = (self.job_id(), self.deps.options.get(&checkpointing::TIMEOUT));
         let recorded = async move {
             let append = || log.record_number(session, checkpoint);
             let what = "record the number of a checkpoint";
-            let recorded = retried(what, STORE_RETRY, AppendError::may_pass, append);
+            let may_pass = |error: &AppendError| matches!(error, AppendError::Store(error) if error.may_pass());
+            let recorded = retried(what, STORE_RETRY, may_pass, append);
             tokio::time::timeout(within, recorded).await
         };
         spawn_then(ctx, recorded, move |actor, outcome, ctx| {
@@ -61,7 +62,11 @@ impl JobMaster {
                     tracing::warn!(%job, checkpoint, %error, "the checkpoint does not begin");
                     return;
                 }
-                Ok(recorded) => recorded.map_err(|error| error.to_string()),
+                Ok(recorded) => recorded.map_err(|error| {
+                    format!(
+                        "{error}; see that the JobManager can write to high-availability.storageDir and that it has room"
+                    )
+                }),
             };
             actor.core.checkpoint_number_recorded(actor.now(), checkpoint, outcome);
             actor.turn(ctx);

@@ -26,7 +26,7 @@ impl JobMaster {
         let policy = fallback::Policy::of(&self.deps.options);
         actix::spawn(async move {
             let lead = || log.lead(session);
-            let what = "read the job's log";
+            let what = "repeat what an earlier JobMaster was appending to the job's log";
             if let Err(error) = retried(what, STORE_RETRY, AppendError::may_pass, lead).await {
                 // Another leader runs the job; this JobMaster is stopped as soon as its Dispatcher knows it.
                 tracing::warn!(%job, %error, "the job is not continued here");

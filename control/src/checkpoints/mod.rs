@@ -199,8 +199,8 @@ impl Checkpoints {
         self.pending.is_none()
     }
 
-    /// Begins a checkpoint, adds its first step (the record of its number; if the checkpoint before is complete, the coordinators'
-    /// snapshots, or without coordinators the barrier), and returns its number: a higher one than any checkpoint or savepoint of the job
+    /// Begins a checkpoint, adds its first step (the record of its number; right after a checkpoint that this value has seen complete, the
+    /// coordinators' snapshots, or without coordinators the barrier), and returns its number: a higher one than any checkpoint or savepoint of the job
     /// had before, under earlier JobMasters too. No other may be in progress (not checked). Timeout and, unless it is a savepoint, interval
     /// count from `now` (monotonic).
     pub fn begin(

@@ -27,13 +27,22 @@ impl Checkpoints {
         }
     }
 
+    /// Aborts the checkpoint whose number is still being recorded, because tasks are deployed that its scope may leave out: a coordinator
+    /// could give them splits before it takes its snapshot, and those would be in no state of the checkpoint. Nothing was triggered yet.
+    /// It counts as failed in the report, but not towards the tolerated failures; a new one may begin at once. `now` is monotonic.
+    pub fn tasks_deployed(&mut self, now: Duration) {
+        if self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Number) {
+            self.abort(now, "tasks were deployed before it began".to_owned());
+        }
+    }
+
     /// Has the number of the pending checkpoint recorded, unless it is covered.
     pub(super) fn record_or_start(&mut self) {
-        match &self.pending {
-            Some(pending) if pending.parts.checkpoint != self.covered => {
-                self.out.push(CheckpointStep::RecordNumber(pending.parts.checkpoint));
-            }
-            _ => self.start_pending(),
+        let number = self.pending.as_ref().map(|pending| pending.parts.checkpoint);
+        let records = self.config.mutation.keeps(Rule::NumbersRecorded);
+        match number.filter(|number| records && *number != self.covered) {
+            Some(number) => self.out.push(CheckpointStep::RecordNumber(number)),
+            None => self.start_pending(),
         }
     }
 

@@ -235,7 +235,7 @@ impl JobCore {
         self.checkpoints.kept_objects()
     }
 
-    fn do_checkpoint_steps(&mut self, now: Now) {
+    pub(super) fn do_checkpoint_steps(&mut self, now: Now) {
         for step in self.checkpoints.take_steps() {
             match step {
                 CheckpointStep::RecordNumber(checkpoint) => {

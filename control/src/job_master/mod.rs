@@ -119,7 +119,7 @@ pub enum Command {
     },
     /// Append to the job's log that this number is given out to a checkpoint or savepoint, which begins only then; again and again until it
     /// is known whether it is there, or `execution.checkpointing.timeout` has passed. The outcome is given to
-    /// [`JobCore::checkpoint_number_recorded`]; none comes if another leader owns the job.
+    /// [`JobCore::checkpoint_number_recorded`]; none comes if another leader owns the job, or after that time.
     RecordCheckpointNumber(u64),
     /// Have coordinators that run take their snapshots for a checkpoint. The answer is given to
     /// [`JobCore::coordinators_snapshotted`].

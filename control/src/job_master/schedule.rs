@@ -66,6 +66,8 @@ impl JobCore {
         if tasks.is_empty() {
             return;
         }
+        self.checkpoints.tasks_deployed(now.mono);
+        self.do_checkpoint_steps(now);
         tasks.sort_unstable();
         for mut deployment in deployments(&self.exec, &tasks) {
             for task in &mut deployment.tasks {

@@ -233,12 +233,18 @@ impl Staging {
         self.written(&upload.name).await
     }
 
+    /// Creates a file and the folders in its name, but never the staging directory: the call of a client that is interrupted may reach the
+    /// NameNode after the deletion of the directory, and would leave it there again.
     async fn create(
         &self,
         name: &str,
         mode: u32,
     ) -> hdfs_native::Result<hdfs_native::file::FileWriter> {
-        let options = WriteOptions::default().permission(mode).create_parent(true);
+        for (end, _) in name.match_indices('/') {
+            let folder = name.get(..end).unwrap_or_default();
+            self.hdfs.mkdirs(&format!("{}/{folder}", self.path), FOLDER_MODE, false).await?;
+        }
+        let options = WriteOptions::default().permission(mode).create_parent(false);
         let options = match self.replication {
             Some(copies) => options.replication(copies),
             None => options,

@@ -67,13 +67,16 @@ impl OpenJobLog {
     /// `None` if there is none.
     ///
     /// # Errors
-    /// Returns the errors of [`JobLogs::append`] for that repetition. After a store error the caller must repeat the call before it reads
-    /// anything of the log.
+    /// Returns the errors of [`JobLogs::append`] for that repetition, and [`AppendError::Superseded`] if a later JobMaster (one with a higher
+    /// session) has called this. After a store error the caller must repeat the call before it reads anything of the log.
     pub async fn lead(
         &self,
         master: LeaderSession,
     ) -> Result<Option<CheckpointPointer>, AppendError> {
         let mut state = self.0.state.lock().await;
+        if state.master > Some(master) {
+            return Err(AppendError::Superseded { job: state.end.job, by: None });
+        }
         state.master = Some(master);
         self.settle(&mut state).await?;
         Ok(state.checkpoints.complete.last().map(|(_, pointer)| pointer.clone()))

@@ -201,6 +201,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns true for [`StoreError::Unreachable`] and [`StoreError::Io`], after which a repeated call may succeed: the store did not answer,
+    /// or failed for an unknown reason. A write that failed so may have been done all the same.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Io { .. })
+    }
+
     /// Converts an I/O error of the system into the variant that fits it (disk full, not found, no permission), otherwise
     /// [`StoreError::Io`]. `path` is the file or directory that the error names.
     pub fn from_io(path: &Path, error: &io::Error) -> Self {

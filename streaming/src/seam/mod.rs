@@ -38,7 +38,7 @@ use std::{
 /// A checkpoint barrier: records before it belong to the checkpoint, those after it do not. Sources emit it at [`Mail::Trigger`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
-    /// Number of the checkpoint or savepoint; grows under one JobMaster. The next one may reuse numbers above the last complete checkpoint.
+    /// Number of the checkpoint or savepoint, which no other one of the job has; it grows, also across JobMasters.
     pub checkpoint: u64,
     /// Time at which the checkpoint was triggered, by the JobManager's clock, in milliseconds since 1970.
     pub triggered_ms: u64,

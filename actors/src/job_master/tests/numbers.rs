@@ -133,10 +133,14 @@ async fn a_store_that_takes_no_number_fails_the_checkpoint_and_the_next_one_has_
         let store = FaultyObjects::new(Arc::new(MemoryObjects::new()));
         let log = log_in(Arc::new(store.clone()), &endless());
         let (f, task_manager) = continued(log).await;
-        store.set_writes(fault);
+        store.set_writes(fault.clone());
         let taken = f.asks_for(CHECKPOINT, "").await.expect("it does not panic");
         let why = taken.expect_err("its number is not recorded");
         assert!(why.contains("its number is not recorded in the job's log"), "{why}");
+        if let Fault::Fail(error) = fault {
+            assert!(why.contains(&error.to_string()), "{why}");
+            assert!(why.contains("high-availability.storageDir"), "{why}");
+        }
         assert!(triggered(&task_manager).is_empty());
         store.set_writes(Fault::None);
         assert_eq!(f.takes(&task_manager, (CHECKPOINT, true), "").await, 2);

@@ -156,6 +156,8 @@ proptest! {
         let mut log = Log::default();
         let mut c = log.next_job_master();
         let (mut newest, mut number) = (0, 0);
+        // The number that the log was asked to take, and has not answered about.
+        let mut recording = None;
         for (event, good) in events {
             let outcome = if good { Ok(()) } else { Err("no".to_owned()) };
             match event {
@@ -163,7 +165,11 @@ proptest! {
                     let kind = if good { CHECKPOINT } else { CheckpointKind::Savepoint };
                     number = c.begin(at(1), 5, kind, scope(1));
                 }
-                0..=5 => c.number_recorded(at(1), number, outcome),
+                0..=5 => {
+                    // The record may be there however the JobMaster is answered.
+                    log.given_out = recording.take().unwrap_or(log.given_out);
+                    c.number_recorded(at(1), number, outcome);
+                }
                 6..=11 => c.acknowledge(at(1), number, TaskIndex(0), part("a")),
                 12..=14 => {
                     let stored = Arc::new(metadata(number, &BTreeMap::new()));
@@ -177,7 +183,11 @@ proptest! {
                 15 => c.savepoint_stored(at(1), number, outcome.map(|()| "/s/1".to_owned())),
                 16 => c.decline(at(1), number, "no".to_owned()),
                 17 => c.tasks_lost(at(1), "lost"),
-                _ => c = log.next_job_master(),
+                _ => {
+                    let arrived = recording.take().filter(|_| good);
+                    log.given_out = arrived.unwrap_or(log.given_out);
+                    c = log.next_job_master();
+                }
             }
             for step in c.take_steps() {
                 match step {
@@ -185,8 +195,7 @@ proptest! {
                         prop_assert!(triggered > newest, "{triggered} after {newest}");
                         newest = triggered;
                     }
-                    // The record may be there however the JobMaster is answered.
-                    CheckpointStep::RecordNumber(number) => log.given_out = number,
+                    CheckpointStep::RecordNumber(number) => recording = Some(number),
                     CheckpointStep::Persist(parts) if good => log.newest = parts.checkpoint,
                     _ => {}
                 }

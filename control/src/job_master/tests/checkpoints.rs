@@ -486,6 +486,37 @@ fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
     assert_eq!(next.iter().map(|task| task.subtask).collect::<Vec<_>>(), [1]);
 }
 
+/// The enumerator could give the second subtask a split before its snapshot, which would then be in no state of the checkpoint.
+#[test]
+fn a_checkpoint_whose_number_is_being_recorded_gives_way_to_tasks_that_it_leaves_out() {
+    // Two subtasks that are not connected, one enumerator, and one slot.
+    let mut graph = graph(vec![vertex(1, 2)], vec![]);
+    coordinate(&mut graph, 1);
+    graph.vertices[0].source = true;
+    let mut w = with_checkpoints(graph, Duration::from_secs(1));
+    w.core.start(at(0));
+    w.tm(1, 1);
+    w.coordinators_up();
+    let tasks = w.run_all();
+    assert_eq!(tasks.len(), 1);
+    w.commands();
+    w.reach_end(tasks[0]);
+    assert_eq!(w.core.take_commands(), [Command::RecordCheckpointNumber(1)]);
+    w.offer(1, 1);
+    let sent = w.core.take_commands();
+    assert_eq!(deployed(&sent).len(), 1);
+    let why = "tasks were deployed before it began".to_owned();
+    assert!(sent.contains(&Command::CheckpointAborted { checkpoint: 1, why }), "{sent:?}");
+    w.core.checkpoint_number_recorded(w.now(), 1, Ok(()));
+    let snapshots = |commands: &[Command]| picked!(commands, Command::SnapshotCoordinators { checkpoint, .. } => *checkpoint);
+    assert_eq!(snapshots(&w.core.take_commands()), []);
+    // The next one begins with both.
+    let started = deployed(&sent);
+    w.report(1, started[0], ExecutionState::Running);
+    w.pass(1000);
+    assert_eq!(snapshots(&w.commands()), [2]);
+}
+
 #[test]
 fn a_checkpoint_that_an_enumerator_holds_up_fails_with_the_name_of_its_operator() {
     let mut graph = graph(vec![vertex(1, 1)], vec![]);

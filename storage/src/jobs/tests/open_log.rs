@@ -73,6 +73,8 @@ async fn only_the_job_master_that_leads_records_a_number() {
     log.lead(master(1)).await.unwrap();
     log.lead(master(2)).await.unwrap();
     assert_eq!(log.record_number(master(1), 1).await, Err(refused.clone()));
+    // An earlier JobMaster that tried again for long takes nothing back.
+    assert_eq!(log.lead(master(1)).await, Err(refused.clone()));
     log.record_number(master(2), 1).await.unwrap();
     log.append_last(result(JobStatus::Finished)).await.unwrap();
     assert_eq!(log.record_number(master(2), 2).await, Err(refused));

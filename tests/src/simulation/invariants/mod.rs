@@ -83,7 +83,7 @@ invariants! {
     jobs_settle: JobsSettle [LostSlotsForgotten 1, WaitingJobsHold 122],
     no_worker_is_forgotten: NoWorkerIsForgotten [SilentWorkersStay 2],
     one_attempt_runs: OneAttemptRuns [RestartBeforeEnd 6],
-    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1, CoveredNumbersComeAgain 1],
+    one_checkpoint_per_number: OneCheckpointPerNumber [NumbersStartAgain 1, CoveredNumbersComeAgain 1, NumbersNotRecorded 1],
     one_leader_per_epoch: OneLeaderPerEpoch [EpochNotRaised 1],
     only_complete_is_announced: OnlyCompleteIsAnnounced [
         AnnouncedBeforePersisted 1, RestartDuringPersist 292,

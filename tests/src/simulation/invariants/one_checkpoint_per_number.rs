@@ -1,13 +1,13 @@
 //! There are never two checkpoints of one number: the numbers of the complete checkpoints in a job's log rise, whichever JobMaster
-//! takes them, and no number is triggered under two JobMasters, whether its checkpoint completes or fails.
+//! takes them, and tasks hear no number from two JobMasters, whether its checkpoint completes or fails.
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
 use model::{ContentHash, JobId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// The invariant that the numbers of complete checkpoints in a job's log rise, so that no two have the same number, and that no two
-/// JobMasters trigger one number. Holds the hash of the metadata under each number, to tell in the violation whether the second one has the
+/// The invariant that the numbers of complete checkpoints in a job's log rise, so that no two have the same number, and that tasks
+/// acknowledge no number to two JobMasters. Holds the hash of the metadata under each number, to tell in the violation whether the second one has the
 /// same content.
 #[derive(Default)]
 pub struct OneCheckpointPerNumber {
