@@ -92,15 +92,16 @@ async fn a_superseded_jobmaster_completes_no_checkpoint() {
     assert_eq!(f.log.lead(session(FENCE + 2)).await, Ok(None));
 }
 
-/// Takes checkpoint `number` as the JobMaster with execution graph 99 does, and records it. Returns the names of its objects.
-async fn complete_as_successor(
+/// Takes checkpoint `number` as another JobMaster, with this session and execution graph 99, does, and records it. Returns the names of its
+/// objects.
+async fn complete_as(
+    leader: u64,
     log: &OpenJobLog,
     job: JobId,
     number: u64,
     keep: &[u64],
 ) -> Vec<String> {
-    let successor = session(FENCE + 1);
-    log.lead(successor).await.expect("a store in memory");
+    log.lead(session(leader)).await.expect("a store in memory");
     let directory = CheckpointDirectory::beside_logs(log.logs().objects().clone());
     let attempt = ExecutionAttemptId { graph: 99, vertex: JobVertexId(1), subtask: 0, attempt: 0 };
     let state = directory.put_state(job, number, attempt, OperatorId(9), vec![1].into());
@@ -111,7 +112,7 @@ async fn complete_as_successor(
     let (metadata_name, directory, claimed) = (name.clone(), None, None);
     let pointer =
         CheckpointPointer { checkpoint: number, metadata: metadata_name, directory, claimed };
-    log.record_checkpoint(successor, pointer, &keep.iter().copied().collect())
+    log.record_checkpoint(session(leader), pointer, &keep.iter().copied().collect())
         .await
         .expect("it leads");
     metadata.objects().into_iter().chain([name]).collect()
@@ -123,9 +124,9 @@ async fn a_job_whose_newest_checkpoint_is_damaged_continues_from_the_previous_on
         let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
         let job = graph.job_id;
         let log = log_in(Arc::new(memory.clone()), &graph);
-        complete_as_successor(&log, job, 3, &[]).await;
-        complete_as_successor(&log, job, 4, &[3]).await;
-        let newest = complete_as_successor(&log, job, 5, &[4]).await;
+        complete_as(FENCE - 1, &log, job, 3, &[]).await;
+        complete_as(FENCE - 1, &log, job, 4, &[3]).await;
+        let newest = complete_as(FENCE - 1, &log, job, 5, &[4]).await;
         let name = format!("checkpoints/{}", newest[1]);
         memory.put(&name, b"FCK1\x86".to_vec().into()).await.unwrap();
         let mut options = vec![
@@ -199,8 +200,8 @@ async fn a_superseded_jobmaster_whose_listing_is_slow_deletes_nothing_of_its_suc
     f.answer(&task_manager, 1, Ok(SubtaskSnapshot::default())).await;
     until("notified", || notified(&task_manager) == [(1, true)]).await;
     until("a listing hangs", || store.waiting() == 1).await;
-    let mut needed = complete_as_successor(&f.log, job, 2, &[]).await;
-    needed.extend(complete_as_successor(&f.log, job, 3, &[]).await);
+    let mut needed = complete_as(FENCE + 1, &f.log, job, 2, &[]).await;
+    needed.extend(complete_as(FENCE + 1, &f.log, job, 3, &[]).await);
     // The superseded JobMaster completes checkpoint 2 no more, though its metadata has a name of its own.
     until("triggered", || triggered(&task_manager) == [1, 2]).await;
     f.answer(&task_manager, 2, Ok(SubtaskSnapshot::default())).await;
@@ -351,14 +352,14 @@ async fn a_claimed_snapshot_is_deleted_by_the_next_jobmaster_if_its_own_had_no_t
         let claimed = Some(ClaimedSnapshot { uri: uri.clone(), job_id, checkpoint, graph: of });
         let (memory, graph) = (MemoryObjects::new(), graph(1, 1, false));
         let log = log_in(Arc::new(memory.clone()), &graph);
-        let names = complete_as_successor(&log, graph.job_id, 8, &[]).await;
+        let names = complete_as(FENCE - 1, &log, graph.job_id, 8, &[]).await;
         let pointer = CheckpointPointer {
             checkpoint: 8,
             metadata: names[1].clone(),
             directory: None,
             claimed,
         };
-        log.record_checkpoint(session(FENCE + 1), pointer, &Default::default())
+        log.record_checkpoint(session(FENCE - 1), pointer, &Default::default())
             .await
             .expect("it leads");
         let mut options = vec![("execution.checkpointing.interval", "1 s")];
