@@ -126,7 +126,7 @@ fn a_checkpoint_whose_number_is_not_recorded_fails_with_the_reason() {
     assert_eq!(aborted(&c.take_steps()), "a task failed");
 }
 
-/// What a job's log says of checkpoints.
+/// The newest checkpoint and the newest number of its own in a job's log, as a new JobMaster finds them.
 #[derive(Default)]
 struct Log {
     newest: u64,
