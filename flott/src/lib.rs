@@ -143,6 +143,7 @@ pub fn run(program: ProgramEntry) -> ExitCode {
         let _ = std::io::stderr().write_all(why);
         return ExitCode::from(USAGE);
     }
+    streaming::memory::huge_pages::start_without();
     streaming::program_note::mark();
     deploy::program_main(program)
 }

@@ -180,3 +180,21 @@ fn a_graph_that_is_larger_than_the_memory_for_messages_is_submitted_and_deployed
     let run = succeeded(cluster.flott(&["run"], &[&program("large_graph"), &bytes]));
     assert_eq!(sorted_lines(&run.stdout), [0, 1, 2].map(|n| (20 * MIB + n).to_string()));
 }
+
+#[test]
+fn a_host_with_many_small_tasks_takes_memory_for_what_they_hold_and_not_a_huge_page_for_each() {
+    const TASKS: u64 = 64;
+    let slots = TASKS.to_string();
+    let cluster = Cluster::start(&options(&[("taskmanager.numberOfTaskSlots", &slots)]), 1);
+    let args = ["--count", "1000000", "--rate", "100", "--keys", "7"];
+    let job = cluster.submit(&bin("sequence_sum"), &request(&args, TASKS.try_into().unwrap()));
+    eventually(SOON, "all tasks run", || {
+        let jobs = cluster.block_on(cluster.client().jobs_overview()).ok()?.jobs;
+        let line = jobs.into_iter().find(|line| line.jid == job)?;
+        (line.tasks.get("running") == line.tasks.get("total")).then_some(())
+    });
+    let hosts = children(cluster.taskmanagers[0].pid().as_raw());
+    let held: u64 = hosts.into_iter().map(|pid| resident(pid, ANONYMOUS)).sum();
+    eprintln!("{TASKS} subtasks: {} MiB", held / MIB);
+    assert!(held > 4 * MIB && held < TASKS * MIB, "{} MiB", held / MIB);
+}

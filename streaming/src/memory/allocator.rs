@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by its interface; this one only counts")]
 
+use super::huge_pages;
 use std::{
     alloc::{GlobalAlloc, Layout},
     cell::Cell,
@@ -221,7 +222,8 @@ fn count(bytes: i64) {
     }
 }
 
-/// Adds the thread's count and further bytes to its account and to the total, and wakes the watcher if the total has reached the alarm.
+/// Adds the thread's count and further bytes to its account and to the total, allows huge pages if the account is large, and wakes the
+/// watcher if the total has reached the alarm.
 #[cold]
 #[inline(never)]
 fn settle_pending(bytes: i64) {
@@ -235,7 +237,12 @@ fn settle_pending(bytes: i64) {
     } else {
         before.wrapping_sub(NOTHING).wrapping_add(bytes)
     };
-    slot(ACCOUNT.get()).balance.fetch_add(pending, Ordering::Relaxed);
+    let account = ACCOUNT.get();
+    let held = slot(account).balance.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
+    let large = if account == SHARED { huge_pages::OF_NO_TASK } else { huge_pages::OF_A_TASK };
+    if held >= large {
+        huge_pages::allow();
+    }
     let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
     if pending > 0
         && total >= ALARM.load(Ordering::Relaxed)

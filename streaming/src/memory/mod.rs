@@ -1,8 +1,9 @@
 //! Memory budgets: the bytes that the exchange holds are counted, never allocated ahead. Nothing here may block or take a lock,
 //! because counting is paid per batch. What a task holds in all is counted by the program's allocator ([`allocator`]); what
-//! happens when that is too much is decided in [`limit`].
+//! happens when that is too much is decided in [`limit`], and when a program gets huge pages in [`huge_pages`].
 
 pub mod allocator;
+pub mod huge_pages;
 pub mod limit;
 
 use std::sync::{
