@@ -31,6 +31,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
+use streaming::memory::huge_pages;
 use thiserror::Error;
 
 /// The name of the RPC endpoint at which a child process serves its program host, for calls over the socket to the child.
@@ -57,7 +58,7 @@ pub struct LaunchSpec {
     pub work_dir: PathBuf,
     /// An existing directory for temporary files. A child that kills itself leaves the reason beside it ([`last_words`]).
     pub tmp_dir: PathBuf,
-    /// The child's whole environment, except for the six variables of the host itself (`FLOTT_ROLE`, `FLOTT_HOST_…`), which are added.
+    /// The child's whole environment, except for the variables of the host itself (`FLOTT_ROLE`, `FLOTT_HOST_…`), which are added.
     pub env: BTreeMap<String, String>,
     /// The file to which the child's standard output is appended; created if it does not exist.
     pub stdout: PathBuf,
@@ -158,6 +159,9 @@ impl LaunchSpec {
             (TMP_VARIABLE.to_owned(), self.tmp_dir.display().to_string()),
             (TRACE_VARIABLE.to_owned(), self.trace.traceparent()),
         ]);
+        if huge_pages::are_off_for_now() {
+            env.insert(huge_pages::INHERITED_VARIABLE.to_owned(), "1".to_owned());
+        }
         env
     }
 }

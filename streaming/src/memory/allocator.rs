@@ -222,7 +222,7 @@ fn count(bytes: i64) {
     }
 }
 
-/// Adds the thread's count and further bytes to its account and to the total, allows huge pages if the account is large, and wakes the
+/// Adds the thread's count and further bytes to its account and to the total, allows huge pages if that is much, and wakes the
 /// watcher if the total has reached the alarm.
 #[cold]
 #[inline(never)]
@@ -239,11 +239,11 @@ fn settle_pending(bytes: i64) {
     };
     let account = ACCOUNT.get();
     let held = slot(account).balance.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
-    let large = if account == SHARED { huge_pages::OF_NO_TASK } else { huge_pages::OF_A_TASK };
-    if held >= large {
+    let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
+    let is_large_task = account != SHARED && held >= huge_pages::OF_A_TASK;
+    if is_large_task || total >= huge_pages::OF_THE_PROGRAM {
         huge_pages::allow();
     }
-    let total = TOTAL.fetch_add(pending, Ordering::Relaxed).wrapping_add(pending);
     if pending > 0
         && total >= ALARM.load(Ordering::Relaxed)
         && let Some(watcher) = WATCHER.get()
