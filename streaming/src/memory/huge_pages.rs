@@ -1,5 +1,5 @@
-//! Transparent huge pages: a program starts without them, and gets them when it holds much memory. Nothing here may allocate, panic or take
-//! a lock of ours, because the allocator calls it.
+//! Transparent huge pages: a program starts without them, and gets them when it holds much memory. The allocator calls `allow`, which must
+//! never allocate, panic or take a lock of ours.
 //!
 //! The kernel fills a huge page of 2 MiB with zeros when its first byte is written, and mimalloc asks for huge pages and gives each thread
 //! regions of its own. With them, the host of a job with 256 tasks that held 33 MiB had 282 MiB resident, and a third of the time until its
