@@ -32,6 +32,18 @@ impl World {
         (self, tasks)
     }
 
+    /// Starts the job on a TaskExecutor with so many slots. Its coordinators, and every task that is deployed there, run.
+    pub(super) fn running_with_coordinators(
+        mut self,
+        slots: u32,
+    ) -> (Self, Vec<ExecutionAttemptId>) {
+        self.core.start(at(0));
+        self.tm(1, slots);
+        self.coordinators_up();
+        let tasks = self.run_all();
+        (self, tasks)
+    }
+
     /// Lets every task that is deployed run.
     pub(super) fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
         let tasks = deployed(&self.commands());
@@ -493,11 +505,8 @@ fn a_checkpoint_whose_number_is_being_recorded_gives_way_to_tasks_that_it_leaves
     let mut graph = graph(vec![vertex(1, 2)], vec![]);
     coordinate(&mut graph, 1);
     graph.vertices[0].source = true;
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 1);
-    w.coordinators_up();
-    let tasks = w.run_all();
+    let (mut w, tasks) =
+        with_checkpoints(graph, Duration::from_secs(1)).running_with_coordinators(1);
     assert_eq!(tasks.len(), 1);
     w.commands();
     w.reach_end(tasks[0]);
@@ -522,11 +531,7 @@ fn a_checkpoint_that_an_enumerator_holds_up_fails_with_the_name_of_its_operator(
     let mut graph = graph(vec![vertex(1, 1)], vec![]);
     coordinate(&mut graph, 1);
     graph.vertices[0].source = true;
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 1);
-    w.coordinators_up();
-    w.run_all();
+    let (mut w, _) = with_checkpoints(graph, Duration::from_secs(1)).running_with_coordinators(1);
     w.pass(1000);
     assert!(w.commands().contains(&Command::SnapshotCoordinators {
         checkpoint: 1,
@@ -548,11 +553,8 @@ fn a_final_checkpoint_has_the_latest_state_of_coordinators_whose_region_waits_fo
     for vertex in [1, 2] {
         coordinate(&mut graph, vertex);
     }
-    let mut w = with_checkpoints(graph, Duration::from_secs(1));
-    w.core.start(at(0));
-    w.tm(1, 1);
-    w.coordinators_up();
-    let tasks = w.run_all();
+    let (mut w, tasks) =
+        with_checkpoints(graph, Duration::from_secs(1)).running_with_coordinators(1);
     assert_eq!(tasks.len(), 1);
     let (ends, waits) = match tasks[0].vertex {
         JobVertexId(1) => (OperatorId(1), OperatorId(2)),

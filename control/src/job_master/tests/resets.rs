@@ -25,11 +25,7 @@ fn with_readers(graph: JobGraph) -> World {
 
 /// Starts the job; all of its subtasks run.
 fn running(graph: JobGraph) -> (World, Vec<ExecutionAttemptId>) {
-    let mut w = with_readers(graph);
-    w.core.start(at(0));
-    w.tm(1, PARALLELISM);
-    w.coordinators_up();
-    let tasks = w.run_all();
+    let (mut w, tasks) = with_readers(graph).running_with_coordinators(PARALLELISM);
     assert_eq!(tasks.len(), 2 * PARALLELISM as usize);
     w.commands();
     (w, tasks)
@@ -212,11 +208,8 @@ fn a_group_restarts_as_a_whole_from_an_older_checkpoint_and_the_next_one_makes_i
         falls_back: true,
         ..CheckpointConfig::default()
     };
-    let mut w = super::checkpoints::configured(three_readers(), checkpoints);
-    w.core.start(at(0));
-    w.tm(1, PARALLELISM);
-    w.coordinators_up();
-    let mut tasks = w.run_all();
+    let w = super::checkpoints::configured(three_readers(), checkpoints);
+    let (mut w, mut tasks) = w.running_with_coordinators(PARALLELISM);
     w.take_whole(&tasks);
     w.take_whole(&tasks);
     let mut restart = |w: &mut World, kind| {
