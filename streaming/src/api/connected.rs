@@ -86,11 +86,11 @@ pub struct KeyedBroadcastConnectedStream<A, S, B> {
 }
 
 fn left<A: Send + 'static, B>(batch: ErasedBatch) -> Result<Batch<Either<A, B>>, ErasedBatch> {
-    batch.downcast::<A>().map(|batch| batch.map(Either::Left))
+    batch.downcast::<A>().map(|batch| batch.wrap(Either::Left))
 }
 
 fn right<A, B: Send + 'static>(batch: ErasedBatch) -> Result<Batch<Either<A, B>>, ErasedBatch> {
-    batch.downcast::<B>().map(|batch| batch.map(Either::Right))
+    batch.downcast::<B>().map(|batch| batch.wrap(Either::Right))
 }
 
 /// Returns both inputs as one, with records as [`Either`].

@@ -1,24 +1,21 @@
 //! Records on their way from one operator to the next, with the event times that they may have.
 //!
-//! A stream without event times must never write to the column of times, and the loops of functions without keys must test once per batch
+//! A stream without event times must never write to the column of times, and the loops of functions must test once per batch
 //! whether there are times. An output therefore emits by `Batch::push_record`, without a time, and `Batch::give` gives the time to all
-//! records that were emitted with it. [`Batch::push`] compares the time of each record, and the loop of folds and keyed functions
-//! (`Batch::try_each`) asks the empty column for each one. Nothing in this module may reorder records.
+//! records that were emitted with it. [`Batch::push`] compares the time of each record. Nothing in this module may reorder records.
+//! A record may lose the hash of its key, but must never get that of another record or key.
 
 mod in_place;
+mod loops;
 mod parts;
 
+pub(crate) use loops::{Columns, record_by_record};
 pub use parts::{OwnedParts, Parts};
 
 use in_place::{map_into, retain_front};
-use std::array;
 
 /// The event time that stands for "no event time": `i64::MIN`, as `Long.MIN_VALUE` in Flink. No record can have it as its event time.
 pub const NO_TIME: i64 = i64::MIN;
-
-/// Records that [`Batch::try_each_ahead`] looks ahead: enough for a miss of all caches, and few enough to be still there when their
-/// turn comes.
-pub(crate) const AHEAD: usize = 16;
 
 /// Records in their order, each with an event time or without.
 ///
@@ -58,46 +55,34 @@ pub(crate) const AHEAD: usize = 16;
 pub struct Batch<T> {
     records: Vec<T>,
     times: Vec<i64>,
-}
-
-/// Turns the lengths of parts into an answer per record: returns a function that says, after each record, whether to go on with the
-/// next one.
-#[inline]
-pub(crate) fn record_by_record(mut next: impl FnMut() -> usize) -> impl FnMut() -> bool {
-    let mut left = next();
-    move || {
-        left = left.saturating_sub(1);
-        if left == 0 {
-            left = next();
-        }
-        left > 0
-    }
+    /// The hashes of the keys of the first records, as the sender of a keyed edge has computed them; the records behind them have none.
+    hashes: Vec<u64>,
 }
 
 impl<T> Default for Batch<T> {
     fn default() -> Self {
-        Self { records: Vec::new(), times: Vec::new() }
+        Self { records: Vec::new(), times: Vec::new(), hashes: Vec::new() }
     }
 }
 
 impl<T> From<Vec<T>> for Batch<T> {
     /// Records without times.
     fn from(records: Vec<T>) -> Self {
-        Self { records, times: Vec::new() }
+        Self { records, times: Vec::new(), hashes: Vec::new() }
     }
 }
 
 impl<T> Batch<T> {
     /// Returns an empty batch with memory for `records` records and for no event times; it grows beyond that as a `Vec` does.
     pub fn with_capacity(records: usize) -> Self {
-        Self { records: Vec::with_capacity(records), times: Vec::new() }
+        Self { records: Vec::with_capacity(records), times: Vec::new(), hashes: Vec::new() }
     }
 
     /// Joins records with their event times, in milliseconds since 1970. Times beyond the last record are dropped; records beyond the
     /// last time have none.
     pub fn with_times(records: Vec<T>, mut times: Vec<i64>) -> Self {
         times.truncate(records.len());
-        Self { records, times }
+        Self { records, times, hashes: Vec::new() }
     }
 
     /// Returns the number of records.
@@ -106,10 +91,16 @@ impl<T> Batch<T> {
         self.records.len()
     }
 
-    /// Returns the bytes of memory for records and times that are not there.
+    /// Returns the bytes of memory for records and what belongs to them that are not there.
     pub(crate) fn spare_bytes(&self) -> usize {
         let records = (self.records.capacity() - self.records.len()) * size_of::<T>();
-        records + (self.times.capacity() - self.times.len()) * size_of::<i64>()
+        let times = self.times.capacity() - self.times.len();
+        records + (times + self.hashes.capacity() - self.hashes.len()) * size_of::<i64>()
+    }
+
+    /// Returns the bytes of the columns beside the records: event times and hashes.
+    pub(crate) fn bytes_beside(&self) -> usize {
+        size_of_val(self.times()) + size_of_val(self.hashes.as_slice())
     }
 
     /// Returns true if the batch has no record.
@@ -138,7 +129,13 @@ impl<T> Batch<T> {
 
     /// Turns every record into another one with the same event time, in their order; calls `map` once per record before the return.
     pub fn map<U>(self, map: impl FnMut(T) -> U) -> Batch<U> {
-        Batch { records: self.records.into_iter().map(map).collect(), times: self.times }
+        Batch { hashes: Vec::new(), ..self.wrap(map) }
+    }
+
+    /// Does what [`Batch::map`] does, for a `map` that changes no record's key.
+    pub(crate) fn wrap<U>(self, map: impl FnMut(T) -> U) -> Batch<U> {
+        let records = self.records.into_iter().map(map).collect();
+        Batch { records, times: self.times, hashes: self.hashes }
     }
 
     /// Drops all records and their times; the memory stays.
@@ -146,6 +143,13 @@ impl<T> Batch<T> {
     pub fn clear(&mut self) {
         self.records.clear();
         self.times.clear();
+        self.hashes.clear();
+    }
+
+    /// Forgets the hashes of the keys that the records had on the edge on which they came.
+    #[inline]
+    pub(crate) fn forget_hashes(&mut self) {
+        self.hashes.clear();
     }
 
     /// Appends a record with its event time in milliseconds since 1970, or with [`NO_TIME`]. A time gives those records before it that have
@@ -158,6 +162,19 @@ impl<T> Batch<T> {
             self.times.push(time);
         }
         self.records.push(record);
+    }
+
+    /// Appends a record with its event time, as [`Batch::push`] does, and with the hash of its key.
+    #[inline(always)]
+    pub(crate) fn push_hashed(&mut self, record: T, time: i64, hash: u64) {
+        // A record behind one without a hash has none.
+        if self.hashes.len() == self.records.len() {
+            if self.hashes.capacity() == 0 {
+                self.hashes.reserve(self.records.capacity());
+            }
+            self.hashes.push(hash);
+        }
+        self.push(record, time);
     }
 
     /// Appends a record whose time [`Batch::give`] sets later; until then it has none.
@@ -201,6 +218,10 @@ impl<T> Batch<T> {
             return;
         }
         self.append_times(&mut other.times);
+        if self.hashes.len() == self.records.len() {
+            self.hashes.append(&mut other.hashes);
+        }
+        other.hashes.clear();
         self.records.append(&mut other.records);
     }
 
@@ -244,6 +265,7 @@ impl<T> Batch<T> {
             self.fill_times();
             from.fill_times();
         }
+        from.hashes.clear();
         let moved = map_into(&mut from.records, &mut self.records, map, next);
         if timed {
             self.times.extend(from.times.drain(..moved));
@@ -275,6 +297,7 @@ impl<T> Batch<T> {
             return;
         }
         // In place: the records that are kept move by some places, and the memory changes its owner.
+        from.hashes.clear();
         let kept = retain_front(&mut from.records, keep, next);
         let rest = match kept < from.records.len() {
             true => from.records.split_off(kept),
@@ -292,148 +315,11 @@ impl<T> Batch<T> {
         self.records.extend(records);
     }
 
-    /// Calls `each` with one record after the other, in their order, and with its event time or [`NO_TIME`], until `each` returns
-    /// `Ok(false)` or an error. The records that `each` was called with are gone; the others stay in the batch.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`. The record of that call is gone, those behind it stay.
-    #[inline(always)]
-    pub fn try_each_while<E>(
-        &mut self,
-        each: impl FnMut(T, i64) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        if self.times.is_empty() {
-            return self.try_each_with(|_| NO_TIME, each);
-        }
-        self.try_each(each)
-    }
-
-    /// Does the same as [`Batch::try_each_while`] without looking at the event times, if there are any.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`; the records behind it stay, with their times.
-    #[inline(always)]
-    pub(crate) fn try_each_record<E>(
-        &mut self,
-        mut each: impl FnMut(T) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let (before, mut times) = (self.len(), std::mem::take(&mut self.times));
-        let done = self.try_each_with(|_| NO_TIME, |record, _| each(record));
-        times.drain(..times.len().min(before - self.len()));
-        self.times = times;
-        done
-    }
-
-    /// Does the same as [`Batch::try_each_while`] with one loop for records with and without times, so that also an `each` of many
-    /// instructions is compiled into it and not called for every record. A short `each` is quicker with two loops.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`; the records behind it stay.
-    #[inline(always)]
-    pub(crate) fn try_each<E>(
-        &mut self,
-        each: impl FnMut(T, i64) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        if !self.times.is_empty() {
-            self.fill_times();
-        }
-        self.try_each_with(|times| times.next().unwrap_or(NO_TIME), each)
-    }
-
-    /// Calls `each` with one record after the other and the time that `time` takes out of the column.
-    #[inline(always)]
-    fn try_each_with<E>(
-        &mut self,
-        mut time: impl FnMut(&mut std::vec::Drain<'_, i64>) -> i64,
-        mut each: impl FnMut(T, i64) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        let (mut records, mut times) = (self.records.drain(..), self.times.drain(..));
-        let mut failure = None;
-        for record in records.by_ref() {
-            // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
-            // for every record.
-            match each(record, time(&mut times)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
-        if records.len() > 0 {
-            let rest: (Vec<T>, Vec<i64>) = (records.collect(), times.collect());
-            self.records.extend(rest.0);
-            self.times.extend(rest.1);
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Does the same as [`Batch::try_each_while`], but shows every record to `ahead` first, [`AHEAD`] records earlier, and hands the
-    /// result to `each` together with the record. Both get `state`. Before the first record `ahead` is called for [`AHEAD`] of them,
-    /// unless `is_interrupted` returns true in between: then only the records that were shown are handed on, at least one.
-    ///
-    /// # Errors
-    /// Returns the first error of `each`; the records behind it stay too.
-    #[inline(always)]
-    pub(crate) fn try_each_ahead<S, A, E>(
-        &mut self,
-        state: &mut S,
-        is_interrupted: impl Fn() -> bool,
-        ahead: impl Fn(&S, &T) -> A,
-        mut each: impl FnMut(&mut S, A, T, i64) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        if !self.times.is_empty() {
-            self.fill_times();
-        }
-        let (mut records, mut times) = (self.records.drain(..), self.times.drain(..));
-        let mut distance = AHEAD - 1;
-        let mut seen: [Option<A>; AHEAD] = array::from_fn(|i| {
-            if i > 0 && is_interrupted() {
-                distance = usize::MAX;
-                return None;
-            }
-            records.as_slice().get(i).map(|record| ahead(state, record))
-        });
-        let (mut turn, mut failure) = (0, None);
-        while let Some(seen) = seen.get_mut(turn)
-            && let Some(first) = seen.take()
-            && let Some(record) = records.next()
-        {
-            *seen = records.as_slice().get(distance).map(|record| ahead(state, record));
-            turn = (turn + 1) % AHEAD;
-            match each(state, first, record, times.next().unwrap_or(NO_TIME)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
-        if records.len() > 0 {
-            let rest: (Vec<T>, Vec<i64>) = (records.collect(), times.collect());
-            self.records.extend(rest.0);
-            self.times.extend(rest.1);
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Calls `each` with every record and its event time or [`NO_TIME`], in their order. The batch is empty then and keeps its memory.
-    #[inline]
-    pub fn each(&mut self, mut each: impl FnMut(T, i64)) {
-        if self.times.is_empty() {
-            return self.records.drain(..).for_each(|record| each(record, NO_TIME));
-        }
-        self.fill_times();
-        let timed = self.records.drain(..).zip(self.times.drain(..));
-        timed.for_each(|(record, time)| each(record, time));
-    }
-
     /// Takes all records out of the batch: the returned view hands them on in parts by [`Parts::take_into`]. The batch is empty when the
     /// view is dropped, which also drops the records that were not taken; the batch's memory stays.
     pub fn drain_parts(&mut self) -> Parts<std::vec::Drain<'_, T>, std::vec::Drain<'_, i64>> {
-        Parts { records: self.records.drain(..), times: self.times.drain(..) }
+        let hashes = std::mem::take(&mut self.hashes).into_iter();
+        Parts { records: self.records.drain(..), times: self.times.drain(..), hashes }
     }
 
     /// Calls `look` with every record and its event time or [`NO_TIME`], in their order. Changes nothing.
@@ -454,7 +340,7 @@ impl<T> Batch<T> {
         mut time: impl FnMut(&T, i64) -> i64,
         mut next: impl FnMut() -> usize,
     ) -> usize {
-        let Self { records, times } = self;
+        let Self { records, times, .. } = self;
         times.reserve(records.len().saturating_sub(times.len()));
         let mut stamped = 0;
         while let Some(rest) = records.get(stamped..).filter(|rest| !rest.is_empty()) {
@@ -483,7 +369,8 @@ impl<T> Batch<T> {
             return Self::default();
         }
         let times = self.times.split_off(kept.min(self.times.len()));
-        Self { records: self.records.split_off(kept), times }
+        let hashes = self.hashes.split_off(kept.min(self.hashes.len()));
+        Self { records: self.records.split_off(kept), times, hashes }
     }
 
     /// Sets the event time of every record to what `time` returns for the record and its time or [`NO_TIME`].
@@ -495,7 +382,7 @@ impl<T> Batch<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{loops::AHEAD, *};
     use proptest::prelude::*;
 
     /// Pairs of a record and its time, as a batch holds them.
@@ -569,26 +456,28 @@ mod tests {
             });
             prop_assert_eq!(stopped.is_err(), tried.len() > most);
             let (mut untimed, mut behind) = (0, both.clone());
-            let stopped_there = behind.try_each_record(|record| {
+            let stopped_there = behind.try_each_record(Columns::NONE, |record, _| {
                 assert_eq!(record, tried[untimed].0);
                 untimed += 1;
                 if untimed > most { Err(()) } else { Ok(tried[untimed - 1].1 != 4) }
             });
             prop_assert_eq!((untimed, pairs(&behind), stopped_there), (tried.len(), pairs(&rest), stopped));
             prop_assert_eq!([tried.clone(), pairs(&rest)].concat(), joined.clone());
-            let (mut ahead, mut again, mut same) = (std::cell::Cell::new(0), Vec::new(), both.clone());
+            let (mut again, mut same) = (Vec::new(), both.clone());
             let stopped_too = same.try_each_ahead(
-                &mut ahead,
+                Columns::TIMES,
+                &mut (std::cell::Cell::new(0), NO_TIME),
                 || false,
-                |ahead, record| {
+                |(ahead, _), record, _| {
                     ahead.set(ahead.get() + 1);
                     *record
                 },
-                |ahead, seen, record, time| {
+                |(_, now), time| *now = time,
+                |(ahead, now), seen, record| {
                     assert_eq!(seen, record);
                     assert_eq!(ahead.get(), (again.len() + 1 + AHEAD).min(joined.len()));
-                    again.push((record, time));
-                    if again.len() > most { Err(()) } else { Ok(time != 4) }
+                    again.push((record, *now));
+                    if again.len() > most { Err(()) } else { Ok(*now != 4) }
                 },
             );
             prop_assert_eq!((&again, pairs(&same), stopped_too), (&tried, pairs(&rest), stopped));
@@ -609,6 +498,139 @@ mod tests {
         }
     }
 
+    /// A record, with the hash of its key if it is known.
+    type Hashed = (u8, Option<u64>);
+
+    fn hash_of(record: u8) -> u64 {
+        u64::from(record) << 8
+    }
+
+    /// Records of which about half are appended with their hash, and some with a time.
+    fn any_hashed() -> impl Strategy<Value = Batch<u8>> {
+        let records = prop::collection::vec(
+            (any::<u8>(), any::<bool>(), prop_oneof![Just(NO_TIME), 0_i64..3]),
+            0..20,
+        );
+        (records, any::<bool>()).prop_map(|(records, all)| {
+            let mut batch = Batch::default();
+            records.into_iter().for_each(|(record, has_hash, time)| match has_hash || all {
+                true => batch.push_hashed(record, time, hash_of(record)),
+                false => batch.push(record, time),
+            });
+            batch
+        })
+    }
+
+    /// Takes the records out by each of the loops, which must agree.
+    fn hashed(batch: &Batch<u8>) -> Vec<Hashed> {
+        let columns = Columns { times: true, hashes: true };
+        let (mut one, mut two, mut three) = (Vec::new(), Vec::new(), Vec::new());
+        let done: Result<(), ()> = batch.clone().try_each(columns, |record, _, hash| {
+            one.push((record, hash));
+            Ok(true)
+        });
+        let done_too: Result<(), ()> = batch.clone().try_each_record(columns, |record, hash| {
+            two.push((record, hash));
+            Ok(true)
+        });
+        let done_ahead: Result<(), ()> = batch.clone().try_each_ahead(
+            columns,
+            &mut (),
+            || false,
+            |(), _, hash| hash,
+            |(), _| {},
+            |(), hash, record| {
+                three.push((record, hash));
+                Ok(true)
+            },
+        );
+        assert_eq!((done, done_too, done_ahead), (Ok(()), Ok(()), Ok(())));
+        assert_eq!((&one, &one), (&two, &three));
+        one
+    }
+
+    /// Asserts that each hash is that of its record, and that the records behind one without a hash have none.
+    fn assert_right(batch: &Batch<u8>) {
+        let seen = hashed(batch);
+        let known = seen.iter().take_while(|(_, hash)| hash.is_some()).count();
+        assert!(
+            seen.iter().take(known).all(|(record, hash)| *hash == Some(hash_of(*record))),
+            "{seen:?}"
+        );
+        assert!(seen.iter().skip(known).all(|(_, hash)| hash.is_none()), "{seen:?}");
+        assert_eq!(batch.bytes_beside(), 8 * (known + batch.times().len()));
+    }
+
+    proptest! {
+        /// A record may lose the hash of its key, but never gets that of another one.
+        #[test]
+        fn a_hash_stays_with_its_record(a in any_hashed(), b in any_hashed(), most in 0_usize..8) {
+            assert_right(&a);
+            let mut both = a.clone();
+            both.append(&mut b.clone());
+            assert_right(&both);
+            let all = [&a, &b].map(|batch| hashed(batch).iter().all(|(_, hash)| hash.is_some()));
+            if all == [true, true] {
+                prop_assert!(hashed(&both).iter().all(|(_, hash)| hash.is_some()));
+            }
+
+            let mut front = both.clone();
+            let behind = front.split_off(most);
+            assert_right(&front);
+            assert_right(&behind);
+            prop_assert_eq!([hashed(&front), hashed(&behind)].concat(), hashed(&both));
+
+            let mut parts = OwnedParts::from(both.clone());
+            let mut again = Vec::new();
+            while !parts.is_empty() {
+                let mut part = Batch::default();
+                parts.take_into(most + 1, &mut part);
+                assert_right(&part);
+                again.extend(hashed(&part));
+            }
+            prop_assert_eq!(again, hashed(&both));
+            let mut parts = OwnedParts::from(b.clone());
+            let mut gathered = a.clone();
+            while !parts.is_empty() {
+                parts.take_into(most + 1, &mut gathered);
+            }
+            assert_right(&gathered);
+            prop_assert_eq!(hashed(&gathered), hashed(&both));
+
+            for columns in [Columns { times: true, hashes: true }, Columns::TIMES, Columns::NONE] {
+                let (mut left, mut ahead, mut seen) = (both.clone(), both.clone(), 0);
+                let mut next = || { seen += 1; seen % (most + 1) != 0 };
+                let done: Result<(), ()> = left.try_each(columns, |_, _, _| Ok(next()));
+                let done_ahead: Result<(), ()> = ahead.try_each_ahead(
+                    columns, &mut (), || false, |(), _, _| (), |(), _| {}, |(), (), _| Ok(next()),
+                );
+                prop_assert_eq!((done, done_ahead), (Ok(()), Ok(())));
+                for rest in [left, ahead] {
+                    assert_right(&rest);
+                    if columns.hashes {
+                        let taken = both.len() - rest.len();
+                        prop_assert_eq!(hashed(&rest), hashed(&both)[taken..].to_vec());
+                    }
+                }
+            }
+
+            let mut mapped = a.clone();
+            mapped.extend_mapped(&mut b.clone(), |record| record, || most);
+            assert_right(&mapped);
+            let (mut kept, mut from) = (Batch::default(), both.clone());
+            kept.extend_filtered(&mut from, |record| record % 3 != 0, || most);
+            assert_right(&kept);
+            assert_right(&from);
+            let changed = both.clone().map(|record| record.wrapping_add(1));
+            prop_assert!(hashed(&changed).iter().all(|(_, hash)| hash.is_none()));
+            let wrapped = both.clone().wrap(|record| record);
+            prop_assert_eq!(hashed(&wrapped), hashed(&both));
+            let mut forgotten = both;
+            forgotten.forget_hashes();
+            prop_assert!(hashed(&forgotten).iter().all(|(_, hash)| hash.is_none()));
+        }
+    }
+
     #[test]
     fn nothing_more_is_shown_ahead_once_the_step_is_interrupted() {
         for calls in 1..AHEAD {
@@ -616,13 +638,15 @@ mod tests {
             let looks = std::cell::Cell::new(1);
             let mut records = Batch::from((0..40).collect::<Vec<u32>>());
             let done: Result<(), ()> = records.try_each_ahead(
+                Columns::NONE,
                 &mut shown,
                 || looks.replace(looks.get() + 1) >= calls,
-                |shown, record| {
+                |shown, record, _| {
                     shown.set(shown.get() + 1);
                     *record
                 },
-                |shown, seen, record, _| {
+                |_, _| {},
+                |shown, seen, record| {
                     assert_eq!((seen, shown.get()), (record, calls));
                     handed.push(record);
                     Ok(true)

@@ -8,6 +8,7 @@ use super::Batch;
 pub struct Parts<R, S> {
     pub(super) records: R,
     pub(super) times: S,
+    pub(super) hashes: std::vec::IntoIter<u64>,
 }
 
 /// Parts that own the records and times of a batch, made by `OwnedParts::from(batch)`; the default has no records.
@@ -21,7 +22,8 @@ impl<T> Default for OwnedParts<T> {
 
 impl<T> From<Batch<T>> for OwnedParts<T> {
     fn from(batch: Batch<T>) -> Self {
-        Self { records: batch.records.into_iter(), times: batch.times.into_iter() }
+        let Batch { records, times, hashes } = batch;
+        Self { records: records.into_iter(), times: times.into_iter(), hashes: hashes.into_iter() }
     }
 }
 
@@ -37,6 +39,11 @@ impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
         if self.times.len() > 0 {
             batch.fill_times();
             batch.times.extend(self.times.by_ref().take(most));
+        }
+        let hashes = self.hashes.by_ref().take(most);
+        match batch.hashes.len() == batch.records.len() {
+            true => batch.hashes.extend(hashes),
+            false => hashes.for_each(drop),
         }
         batch.records.extend(self.records.by_ref().take(most));
     }

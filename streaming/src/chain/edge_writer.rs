@@ -307,9 +307,12 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         }
         self.quiet.set(0);
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
+        // Those of an edge before are of other keys.
+        batch.forget_hashes();
         let (bytes, largest) = weigh(batch.records());
-        let times = size_of_val(batch.times());
-        let (bytes, largest) = (bytes + times, largest + times / batch.len());
+        let hashes = if self.buffers.len() > 1 { self.partitioner.bytes_beside() } else { 0 };
+        let beside = batch.bytes_beside() + hashes * batch.len();
+        let (bytes, largest) = (bytes + beside, largest + beside / batch.len());
         self.open = (self.open.0 + bytes, self.open.1 + batch.len());
         let by_bytes = self.most_bytes / largest.max(1);
         self.sized = self.most_records.min(by_bytes.max(1));

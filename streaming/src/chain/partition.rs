@@ -31,6 +31,10 @@ pub trait Partitioner<T>: Send {
     fn calls_function(&self) -> bool {
         false
     }
+    /// Returns the bytes that `partition` adds to each record. 0 by default.
+    fn bytes_beside(&self) -> usize {
+        0
+    }
     /// Returns true if every record goes to every channel: `partition` then uses the first buffer only, which is copied when it is sent.
     /// False by default.
     fn broadcasts(&self) -> bool {
@@ -76,7 +80,10 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
             let group = key_group(hash, *max_parallelism) as usize;
             let channel = channels.get(group).map_or(0, |c| *c as usize);
             if let Some(buffer) = buffers.get_mut(channel) {
-                buffer.push(record, time);
+                match S::HASH_TRAVELS {
+                    true => buffer.push_hashed(record, time, hash),
+                    false => buffer.push(record, time),
+                }
                 if buffer.len() == limit {
                     ready.push(channel);
                 }
@@ -94,6 +101,9 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     }
     fn calls_function(&self) -> bool {
         S::COMPUTES
+    }
+    fn bytes_beside(&self) -> usize {
+        if S::HASH_TRAVELS { size_of::<u64>() } else { 0 }
     }
 }
 

@@ -6,7 +6,7 @@ mod selector;
 
 pub use folding::{Count, Fold, Folding, Reduce, Sum};
 pub(crate) use resident::failed;
-pub(super) use resident::{Resident, Work};
+pub(super) use resident::{Resident, Work, columns};
 pub use selector::{ByReference, ByValue, KeySelector, Keyed};
 
 use super::{Collector, Flow, InspectKeyed, Operator, OperatorContext, OperatorMail, Timer};
@@ -136,6 +136,11 @@ where
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
+    #[inline]
+    fn turn_to(&mut self, time: i64) {
+        self.out.turn_to(time);
+    }
+
     /// Adds the record to the kept value of its key.
     #[inline(always)]
     fn record(
@@ -143,9 +148,7 @@ where
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError> {
-        self.out.turn_to(time);
         match backend.at_hand(at, |key| key == record.key()) {
             Some(Single(kept)) => self.update(kept, record),
             None => self.at_place(backend, at, record)?,

@@ -214,8 +214,22 @@ struct Calls<'a, K, F, Out> {
     function: &'a mut F,
     timers: &'a mut Timers<K>,
     watermark: i64,
+    /// The event time of the records at hand.
+    timestamp: i64,
     out: &'a mut Collector<Out>,
     operator: &'a OperatorContext,
+}
+
+impl<'a, K, F, Out> Calls<'a, K, F, Out> {
+    fn new(
+        function: &'a mut F,
+        timers: &'a mut Timers<K>,
+        watermark: i64,
+        out: &'a mut Collector<Out>,
+        operator: &'a OperatorContext,
+    ) -> Self {
+        Self { function, timers, watermark, timestamp: NO_TIME, out, operator }
+    }
 }
 
 impl<T, S, F, B> Work<T, S, B> for Calls<'_, S::Key, F, F::Out>
@@ -224,17 +238,21 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
+    #[inline]
+    fn turn_to(&mut self, time: i64) {
+        self.timestamp = time;
+        self.out.begin_run(time);
+    }
+
     #[inline(always)]
     fn record(
         &mut self,
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        timestamp: i64,
     ) -> Result<bool, TaskError> {
-        let Self { function, timers, watermark, out, operator } = self;
-        let (operator, watermark) = (*operator, *watermark);
-        out.turn_to(timestamp);
+        let Self { function, timers, watermark, timestamp, out, operator } = self;
+        let (operator, watermark, timestamp) = (*operator, *watermark, *timestamp);
         let place = backend.place(at, |key| key == record.key());
         match place.map_err(|error| failed(operator, error))? {
             Place::Taken(mut place) => {
@@ -257,7 +275,7 @@ where
                 }
             }
         }
-        Ok(out.should_continue())
+        Ok(out.goes_on(timestamp))
     }
 
     fn timer(
@@ -267,7 +285,7 @@ where
         key: S::Key,
         timer: Timer,
     ) -> Result<(), TaskError> {
-        let Self { function, timers, watermark, out, operator } = self;
+        let Self { function, timers, watermark, out, operator, .. } = self;
         let (operator, watermark, timestamp) = (*operator, *watermark, timer.timestamp);
         out.set_time(match timer.domain {
             TimeDomain::EventTime => timestamp,
@@ -333,7 +351,7 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { selector, function, resident, timers, watermark, .. } = self;
-        let mut work = Calls { function, timers, watermark: *watermark, out, operator: context };
+        let mut work = Calls::new(function, timers, *watermark, out, context);
         resident.batch(selector, batch, context, &mut work)?;
         self.wake_for_timers(out.is_full(), context);
         Ok(())
@@ -349,8 +367,7 @@ where
             self.clock_came(out, context)?;
         } else {
             let Self { selector, function, resident, timers, watermark, .. } = self;
-            let watermark = *watermark;
-            let mut work = Calls { function, timers, watermark, out, operator: context };
+            let mut work = Calls::new(function, timers, *watermark, out, context);
             resident.mail(selector, mail, context, &mut work)?;
         }
         self.wake_for_timers(out.is_full(), context);

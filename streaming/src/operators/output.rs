@@ -7,7 +7,7 @@ use super::{
     pace::Pace,
 };
 use crate::{
-    batch::{Batch, NO_TIME},
+    batch::{Batch, Columns, NO_TIME},
     seam::{Interrupt, StreamEvent, TaskError},
     types::Record,
 };
@@ -51,7 +51,7 @@ pub struct Collector<T> {
     failure: Option<TaskError>,
     /// The chain behind took no more when it was last asked, or has not worked off what it took.
     stopped: bool,
-    /// True if a loop over records without event times has to look before the next one: `stopped`, or the time was set.
+    /// True if a loop over records with one event time has to look before the next one: `stopped`, or the time was set.
     halts: bool,
     interrupt: Interrupt,
     pace: Pace,
@@ -172,15 +172,15 @@ impl<T: Record> Collector<T> {
         from: &mut Batch<In>,
         mut each: impl FnMut(In, &mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.forget_time();
+        self.begin_run(NO_TIME);
         if from.times().is_empty() {
-            return from.try_each_record(|record| {
+            return from.try_each_record(Columns::NONE, |record, _| {
                 each(record, self)?;
-                Ok((!self.halts && !self.interrupt.is_raised()) || self.forget_time())
+                Ok(self.goes_on(NO_TIME))
             });
         }
         self.buffer.give(NO_TIME);
-        from.try_each(|record, time| {
+        from.try_each(Columns::TIMES, |record, time, _| {
             self.time = time;
             each(record, self)?;
             self.buffer.give(self.time);
@@ -188,11 +188,23 @@ impl<T: Record> Collector<T> {
         })
     }
 
-    /// Forgets the event time that a function has set. Returns what [`Collector::should_continue`] returns.
-    #[inline(always)]
-    fn forget_time(&mut self) -> bool {
-        self.turn_to(NO_TIME);
+    /// Begins a run of records with this event time. After each of them the operator calls [`Collector::goes_on`].
+    #[inline]
+    pub(super) fn begin_run(&mut self, time: i64) {
+        self.turn_to(time);
         self.halts = self.stopped;
+    }
+
+    /// Returns what [`Collector::should_continue`] returns, and forgets the event time that a function has set for a record; `time` is that
+    /// of the run.
+    #[inline(always)]
+    pub(super) fn goes_on(&mut self, time: i64) -> bool {
+        (!self.halts && !self.interrupt.is_raised()) || self.turn_back(time)
+    }
+
+    #[inline]
+    fn turn_back(&mut self, time: i64) -> bool {
+        self.begin_run(time);
         self.should_continue()
     }
 

@@ -54,7 +54,8 @@ impl<T: Record> ReaderOutput<T> {
     /// Emits a record that belongs to no split and has no event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
-        self.collect_at(record, NO_TIME);
+        self.turn_to("");
+        self.push_record(record);
     }
 
     /// Emits a record that belongs to no split, with its event time in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy
@@ -236,8 +237,19 @@ impl<T: Record> ReaderOutput<T> {
         }
     }
 
+    /// Does what [`ReaderOutput::push`] does for a record without an event time, without asking for the time.
+    #[inline]
+    fn push_record(&mut self, record: T) {
+        if self.times.is_some() {
+            return self.push(record, NO_TIME);
+        }
+        self.asked = self.asked.saturating_sub(1);
+        // The chain's output has no time of its own here.
+        self.out.collect(record);
+    }
+
     fn push_all(&mut self, records: impl Iterator<Item = T>) {
-        records.for_each(|record| self.push(record, NO_TIME));
+        records.for_each(|record| self.push_record(record));
     }
 }
 
@@ -250,7 +262,7 @@ impl<T: Record> SplitOutput<'_, T> {
     /// Emits a record of the split without an event time of its own; the source's watermark strategy may give it one.
     #[inline]
     pub fn collect(&mut self, record: T) {
-        self.out.push(record, NO_TIME);
+        self.out.push_record(record);
     }
 
     /// Emits a record of the split with its event time, in milliseconds since 1970 (`i64::MIN` for none). A watermark strategy that has a

@@ -68,7 +68,14 @@ impl KeyGroups {
     /// Returns the hash and the key group of a key. The group need not be an owned one.
     #[inline]
     pub fn address<K: FlottType>(&self, key: &K) -> KeyAddress {
-        let hash = key_hash(key);
+        self.address_by(key, None)
+    }
+
+    /// Does what [`KeyGroups::address`] does, without hashing the key if its hash came with the record.
+    #[inline]
+    pub(crate) fn address_by<K: FlottType>(&self, key: &K, hash: Option<u64>) -> KeyAddress {
+        debug_assert!(hash.is_none_or(|hash| hash == key_hash(key)), "the hash of another key");
+        let hash = hash.unwrap_or_else(|| key_hash(key));
         KeyAddress { hash, group: key_group(hash, self.max_parallelism) }
     }
 }

@@ -87,7 +87,7 @@ impl<T: Record> EdgeCodec for BatchCodec<T> {
 
     fn weight(&self, batch: &ErasedBatch) -> usize {
         let Some(typed) = batch.downcast_ref::<T>() else { return 0 };
-        weigh(typed.records()).0 + size_of_val(typed.times())
+        weigh(typed.records()).0 + typed.bytes_beside()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{KeySelector, Keyed};
 use crate::{
-    batch::Batch,
+    batch::{Batch, Columns, NO_TIME},
     operators::{OperatorContext, OperatorMail, Pace, Timer},
     seam::{Interrupt, TaskError},
     state::{
@@ -18,13 +18,14 @@ use std::{collections::VecDeque, marker::PhantomData};
 
 /// Processes the records and timers of a keyed operator once their keys are resident.
 pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
-    /// Processes a record with its event time. Returns true if the operator goes on with the next record of the batch.
+    /// Turns to the event time of the records that come next, in milliseconds since 1970 or [`NO_TIME`](crate::batch::NO_TIME).
+    fn turn_to(&mut self, time: i64);
+    /// Processes a record. Returns true if the operator goes on with the next record of the batch.
     fn record(
         &mut self,
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError>;
     /// Fires a timer of a key.
     fn timer(
@@ -36,6 +37,12 @@ pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
     ) -> Result<(), TaskError> {
         Ok(())
     }
+}
+
+/// Returns the columns that a keyed operator looks at.
+#[inline(always)]
+pub(in crate::operators) const fn columns<T, S: KeySelector<T>>() -> Columns {
+    Columns { times: true, hashes: S::HASH_TRAVELS }
 }
 
 /// A record or timer that waits for its key to become resident.
@@ -165,9 +172,9 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             self.pace.count(before - batch.len(), interrupt);
             return worked;
         }
-        batch.try_each_while(|record, time| {
+        batch.try_each(columns::<T, S>(), |record, time, hash| {
             let record = Keyed::new(selector, record);
-            let at = self.groups.address(record.key());
+            let at = self.groups.address_by(record.key(), hash);
             if self.is_ready(at, record.key()) {
                 self.ready.push((at, record.into_record(), time));
                 return Ok(true);
@@ -189,7 +196,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         let Self { backend, ready, .. } = self;
         let mut ready = ready.drain(..);
         for (at, record, time) in ready.by_ref() {
-            if !work.record(backend, at, Keyed::new(selector, record), time)? {
+            work.turn_to(time);
+            if !work.record(backend, at, Keyed::new(selector, record))? {
                 break;
             }
         }
@@ -212,23 +220,34 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         let Self { backend, groups, pace, .. } = self;
         if backend.reads_ahead() && pace.is_quick() {
             return batch.try_each_ahead(
-                backend,
+                columns::<T, S>(),
+                &mut (backend, work),
                 || interrupt.is_raised(),
-                |backend, record| {
+                |(backend, _), record, hash| {
                     let held = selector.hold(record);
-                    let at = groups.address(selector.key(record, &held));
+                    let at = groups.address_by(selector.key(record, &held), hash);
                     backend.fetch_ahead(at);
                     (at, held)
                 },
-                |backend, (at, held), record, time| {
-                    work.record(backend, at, Keyed::with_held(selector, record, held), time)
+                |(_, work), time| work.turn_to(time),
+                |(backend, work), (at, held), record| {
+                    work.record(backend, at, Keyed::with_held(selector, record, held))
                 },
             );
         }
-        batch.try_each(|record, time| {
+        if batch.times().is_empty() {
+            work.turn_to(NO_TIME);
+            return batch.try_each_record(columns::<T, S>(), |record, hash| {
+                let record = Keyed::new(selector, record);
+                let at = groups.address_by(record.key(), hash);
+                work.record(backend, at, record)
+            });
+        }
+        batch.try_each(columns::<T, S>(), |record, time, hash| {
+            work.turn_to(time);
             let record = Keyed::new(selector, record);
-            let at = groups.address(record.key());
-            work.record(backend, at, record, time)
+            let at = groups.address_by(record.key(), hash);
+            work.record(backend, at, record)
         })
     }
 
@@ -320,7 +339,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 match parked {
                     Parked::Record(record, time) => {
                         let record = Keyed::new(selector, record);
-                        work.record(&mut self.backend, at, record, time)?;
+                        work.turn_to(time);
+                        work.record(&mut self.backend, at, record)?;
                     }
                     Parked::Timer(timer) => {
                         work.timer(&mut self.backend, at, key.clone(), timer)?;

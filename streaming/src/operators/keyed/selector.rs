@@ -16,6 +16,10 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     /// True if keys are computed by a function of the program, which may take long; false if finding a key is a mere look into its record.
     const COMPUTES: bool;
     #[doc(hidden)]
+    /// True if the hash of a key goes with its record to the consumer in the same process: reading it must cost less than computing it
+    /// again, as for texts. That of a computed key does not, because a function that returns another key than before would go unnoticed.
+    const HASH_TRAVELS: bool = std::mem::needs_drop::<Self::Key>() && !Self::COMPUTES;
+    #[doc(hidden)]
     /// Makes the value that is held beside the record: a computed key, by a call of the program's function; `()` if the key is a part of
     /// the record. [`EitherKey`](crate::operators::EitherKey) holds a clone of such a key.
     fn hold(&self, record: &T) -> Self::Held;

@@ -55,8 +55,7 @@ where
             let Some((timestamp, at, key)) = queue.pop_due(now) else { return Ok(Flow::Done) };
             at_work = Some(timestamp);
             let Self { function, timers, watermark, .. } = self;
-            let watermark = *watermark;
-            let mut work = Calls { function, timers, watermark, out, operator: context };
+            let mut work = Calls::new(function, timers, *watermark, out, context);
             let timer = Timer { timestamp, domain };
             self.resident.timer::<S>(at, key, timer, context, &mut work)?;
             if !out.should_continue() {

@@ -10,8 +10,11 @@ use super::{
     store::WindowStore,
 };
 use crate::{
-    batch::Batch,
-    operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, Pace, keyed::failed},
+    batch::{Batch, Columns},
+    operators::{
+        Collector, Flow, KeySelector, Keyed, OperatorContext, Pace,
+        keyed::{columns, failed},
+    },
     seam::TaskError,
     state::{
         Free, KeyAddress, KeyGroups, MapState, Place, Single, Slice, StateDeclaration, StateError,
@@ -123,25 +126,28 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         let Self { panes, folding, groups, pace, .. } = self;
         let mut pane = panes.open(pane);
         let interrupt = &context.shared().interrupt;
+        let columns = Columns { times: false, ..columns::<T, S>() };
         if pane.reads_ahead() && pace.is_quick() {
             return batch.try_each_ahead(
+                columns,
                 &mut pane,
                 || interrupt.is_raised(),
-                |pane, record| {
+                |pane, record, hash| {
                     let held = selector.hold(record);
-                    let at = groups.address(selector.key(record, &held));
+                    let at = groups.address_by(selector.key(record, &held), hash);
                     pane.fetch_ahead(at);
                     (at, held)
                 },
-                |pane, (at, held), record, _| {
+                |_, _| {},
+                |pane, (at, held), record| {
                     add(pane, folding, at, Keyed::with_held(selector, record, held), context)?;
                     Ok(out.should_continue())
                 },
             );
         }
-        batch.try_each_record(|record| {
+        batch.try_each_record(columns, |record, hash| {
             let record = Keyed::new(selector, record);
-            let at = groups.address(record.key());
+            let at = groups.address_by(record.key(), hash);
             add(&mut pane, folding, at, record, context)?;
             Ok(out.should_continue())
         })

@@ -14,7 +14,7 @@ use super::{
     store::WindowStore,
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, NO_TIME},
     operators::{
         Collector, Flow, KeySelector, Keyed, OperatorContext, OperatorMail, TimeDomain, Timer,
         keyed::{Resident, Work, failed},
@@ -236,7 +236,7 @@ where
             at_work = Some(timestamp);
             let timer = Timer { timestamp, domain: TimeDomain::EventTime };
             let Self { resident, timing } = self;
-            let mut taking = Taking { timing, out, context };
+            let mut taking = Taking { timing, out, context, time: NO_TIME };
             resident.timer::<S>(at, key, timer, context, &mut taking)?;
             if !out.should_continue() {
                 return Ok(Flow::More);
@@ -264,6 +264,8 @@ pub struct Taking<'a, T, K, F, R, Out> {
     pub(super) timing: &'a mut Timing<T, K, F, R>,
     pub(super) out: &'a mut Collector<Out>,
     pub(super) context: &'a OperatorContext,
+    /// The event time of the records at hand.
+    time: i64,
 }
 
 impl<T, S, F, R, B> Work<T, S, B> for Taking<'_, T, S::Key, F, R, F::Out>
@@ -274,14 +276,19 @@ where
     R: KeyRule<T, S, F>,
     B: StateBackend<S::Key, R::Windows>,
 {
+    #[inline]
+    fn turn_to(&mut self, time: i64) {
+        self.time = time;
+    }
+
     #[inline(always)]
     fn record(
         &mut self,
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError> {
+        let time = self.time;
         R::record(self, backend, at, record, time)
     }
 
@@ -421,7 +428,7 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { resident, timing } = self;
-        let mut taking = Taking { timing, out, context };
+        let mut taking = Taking { timing, out, context, time: NO_TIME };
         resident.batch(selector, batch, context, &mut taking)
     }
 
@@ -433,7 +440,7 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { resident, timing } = self;
-        let mut taking = Taking { timing, out, context };
+        let mut taking = Taking { timing, out, context, time: NO_TIME };
         resident.mail(selector, mail, context, &mut taking)
     }
 
