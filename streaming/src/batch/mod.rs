@@ -98,6 +98,12 @@ impl<T> Batch<T> {
         records + (times + self.hashes.capacity() - self.hashes.len()) * size_of::<i64>()
     }
 
+    /// Returns the hashes of the keys of the first records.
+    #[cfg(test)]
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
     /// Returns the bytes of the columns beside the records: event times and hashes.
     pub(crate) fn bytes_beside(&self) -> usize {
         size_of_val(self.times()) + size_of_val(self.hashes.as_slice())

@@ -17,6 +17,8 @@ pub(crate) struct PortState<T> {
     pub(crate) room: Vec<usize>,
     /// The elements that were sent, in order, with their channels.
     pub(crate) sent: Vec<(usize, Content<T>)>,
+    /// The hashes of keys in all batches that were sent, in order.
+    pub(crate) hashes: Vec<u64>,
     /// The bytes that the producer holds unsent, as it said last.
     pub(crate) held: u64,
     /// How many records the consumer of each channel wants in a batch.
@@ -33,6 +35,7 @@ impl<T: Record> TestPort<T> {
         Self(Arc::new(Mutex::new(PortState {
             room: vec![room; channels],
             sent: Vec::new(),
+            hashes: Vec::new(),
             held: 0,
             asked: vec![Some(usize::MAX); channels],
         })))
@@ -72,7 +75,9 @@ impl<T: Record> OutputPort for TestPort<T> {
         let content = match element {
             Element::Batch(batch) => {
                 let watermark = batch.watermark;
-                Ok((ErasedBatch::downcast::<T>(batch).unwrap().into_parts().0, watermark))
+                let batch = ErasedBatch::downcast::<T>(batch).unwrap();
+                state.hashes.extend_from_slice(batch.hashes());
+                Ok((batch.into_parts().0, watermark))
             }
             Element::Event(event) => Err(event),
         };

@@ -5,8 +5,8 @@ use crate::{
     batch::Batch,
     harness::Harness,
     operators::{
-        BoxError, ByValue, Collector, Consumer, Link, Operator, OperatorContext, ProcessFunction,
-        SideOutputs,
+        BoxError, ByReference, ByValue, Collector, Consumer, KeySelector, Link, Operator,
+        OperatorContext, ProcessFunction, SideOutputs,
     },
     seam::{Element, ErasedBatch, Interrupt, Progress, StreamEvent, TaskCounters, TaskError},
     state::{channel_of_group, key_group},
@@ -14,6 +14,56 @@ use crate::{
 };
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
+
+/// Sends records through an edge with that many channels. Returns whether each came with the hash of its key, all of them or none, and the
+/// most bytes that the producer has held.
+fn sent_with_hashes<T, S>(selector: S, records: Vec<T>, channels: usize) -> (bool, u64)
+where
+    T: Record,
+    S: KeySelector<T>,
+{
+    let port = TestPort::new(channels, 0);
+    let partitioner = Box::new(HashByKey::new(selector.clone(), channels, 128));
+    let mut writer = port.writer(partitioner, &Interrupt::default());
+    // They come with the hashes of another edge.
+    let mut batch = Batch::default();
+    records.into_iter().for_each(|record| batch.push_hashed(record, 7, 7));
+    writer.batch(&mut batch).unwrap();
+    writer.flush(true).unwrap();
+    let held = port.state().held;
+    port.state().room.iter_mut().for_each(|room| *room = 100);
+    assert!(writer.flush(true).unwrap());
+    let state = port.state();
+    let sent = state.sent.iter().flat_map(|(_, content)| &content.as_ref().unwrap().0);
+    let hashes: Vec<u64> = sent.map(|record| selector.with(record, key_hash)).collect();
+    assert!(state.hashes.is_empty() || state.hashes == hashes, "hashes of other keys");
+    (!state.hashes.is_empty(), held)
+}
+
+#[test]
+fn the_hash_of_a_text_goes_with_its_record_where_it_was_computed() {
+    let texts = || (0..2_000_u64).map(|n| (format!("{n}"), n)).collect::<Vec<_>>();
+    fn text(record: &(String, u64)) -> &String {
+        &record.0
+    }
+    fn number(record: &(String, u64)) -> &u64 {
+        &record.1
+    }
+    let (with, bytes) = sent_with_hashes(ByReference::new(text), texts(), 3);
+    let (alone, bytes_alone) = sent_with_hashes(ByReference::new(text), texts(), 1);
+    assert_eq!((with, alone), (true, false), "one channel needs no hash");
+    // Each batch's bytes are rounded down.
+    assert!(
+        (2_000 * 8 - 100..=2_000 * 8).contains(&(bytes - bytes_alone)),
+        "{bytes} {bytes_alone}"
+    );
+    assert!(
+        !sent_with_hashes(ByReference::new(number), texts(), 3).0,
+        "a number is hashed as fast as its hash is read"
+    );
+    let computed = ByValue::new(|record: &(String, u64)| record.0.clone());
+    assert!(!sent_with_hashes(computed, texts(), 3).0, "another key would go unnoticed");
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
