@@ -98,12 +98,14 @@ impl<T> Batch<T> {
         columns: Columns,
         mut each: impl FnMut(T, i64, Option<u64>) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let (times, count) = (std::mem::take(&mut self.times), self.records.len());
-        let (mut records, mut hashes) = (self.records.drain(..), self.hashes.drain(..));
-        let (mut now, mut failure) = (times.iter(), None);
+        let (times, hashes) = (std::mem::take(&mut self.times), std::mem::take(&mut self.hashes));
+        let count = self.records.len();
+        let (mut now, mut known, mut failure) =
+            (times.iter().copied(), hashes.iter().copied(), None);
+        let mut records = self.records.drain(..);
         for record in records.by_ref() {
-            let time = if columns.times { now.next().copied().unwrap_or(NO_TIME) } else { NO_TIME };
-            let hash = if columns.hashes { hashes.next() } else { None };
+            let time = if columns.times { now.next().unwrap_or(NO_TIME) } else { NO_TIME };
+            let hash = if columns.hashes { known.next() } else { None };
             // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
             // for every record.
             match each(record, time, hash) {
@@ -115,28 +117,27 @@ impl<T> Batch<T> {
                 }
             }
         }
-        let rest = (records.collect(), hashes.collect());
-        self.put_back(columns, rest, times, count);
+        let rest = records.collect();
+        self.put_back(columns, rest, (times, hashes), count);
         failure.map_or(Ok(()), Err)
     }
 
-    /// Puts back the records, with their hashes, that a loop over `count` records has not handed on, and their times.
+    /// Puts back the records that a loop over `count` records has not handed on, and what belongs to them.
     #[inline]
     fn put_back(
         &mut self,
         columns: Columns,
-        (records, hashes): (Vec<T>, Vec<u64>),
-        mut times: Vec<i64>,
+        records: Vec<T>,
+        (mut times, mut hashes): (Vec<i64>, Vec<u64>),
         count: usize,
     ) {
         let done = count - records.len();
         times.drain(..done.min(times.len()));
-        self.times = times;
+        // A loop that does not look at them is not in front of the operator that they are for.
+        hashes.drain(..if columns.hashes { done.min(hashes.len()) } else { hashes.len() });
+        (self.times, self.hashes) = (times, hashes);
         if !records.is_empty() {
             self.records.extend(records);
-        }
-        if columns.hashes {
-            self.hashes.extend(hashes);
         }
     }
 
@@ -157,32 +158,30 @@ impl<T> Batch<T> {
         mut turn: impl FnMut(&mut S, i64),
         mut each: impl FnMut(&mut S, A, T) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let (times, count) = (std::mem::take(&mut self.times), self.records.len());
-        let (mut records, mut hashes) = (self.records.drain(..), self.hashes.drain(..));
-        let look = |state: &S, records: &[T], hashes: &[u64], at: usize| {
+        let (times, hashes) = (std::mem::take(&mut self.times), std::mem::take(&mut self.hashes));
+        let count = self.records.len();
+        let mut records = self.records.drain(..);
+        let look = |state: &S, record: Option<&T>, at: usize| {
             let hash = if columns.hashes { hashes.get(at).copied() } else { None };
-            records.get(at).map(|record| ahead(state, record, hash))
+            record.map(|record| ahead(state, record, hash))
         };
         let mut distance = AHEAD - 1;
-        let mut seen: [Option<A>; AHEAD] = array::from_fn(|i| {
-            if i > 0 && is_interrupted() {
+        let mut seen: [Option<A>; AHEAD] = array::from_fn(|at| {
+            if at > 0 && is_interrupted() {
                 distance = usize::MAX;
                 return None;
             }
-            look(state, records.as_slice(), hashes.as_slice(), i)
+            look(state, records.as_slice().get(at), at)
         });
         let (mut place, mut begin, mut failure) = (0, 0, None);
         'runs: while begin < count {
             let (time, end) = columns.run(&times, begin, count);
             turn(state, time);
-            for _ in begin..end {
+            for at in begin..end {
                 let Some(seen) = seen.get_mut(place) else { break 'runs };
                 let Some(first) = seen.take() else { break 'runs };
                 let Some(record) = records.next() else { break 'runs };
-                if columns.hashes {
-                    hashes.next();
-                }
-                *seen = look(state, records.as_slice(), hashes.as_slice(), distance);
+                *seen = look(state, records.as_slice().get(distance), at + AHEAD);
                 place = (place + 1) % AHEAD;
                 match each(state, first, record) {
                     Ok(true) => {}
@@ -195,8 +194,8 @@ impl<T> Batch<T> {
             }
             begin = end;
         }
-        let rest = (records.collect(), hashes.collect());
-        self.put_back(columns, rest, times, count);
+        let rest = records.collect();
+        self.put_back(columns, rest, (times, hashes), count);
         failure.map_or(Ok(()), Err)
     }
 
