@@ -157,13 +157,12 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
     /// Each window that was fired already and is still open is fired once more, for the record's key only.
     fn add_one(
         &mut self,
-        record: Keyed<'_, T, S>,
+        (at, record): (KeyAddress, Keyed<'_, T, S>),
         pane: &Pane,
         time: i64,
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let at = self.groups.address(record.key());
         let (mut due, mut open, mut watermark) = (self.due, self.open, self.watermark);
         let group = at.group.wrapping_sub(self.groups.owned.start) as usize;
         if let Some(restored) = self.restored.of(group).filter(|ms| *ms > watermark) {
@@ -316,11 +315,13 @@ where
             self.pace.count(before - batch.len(), &context.shared().interrupt);
             return added;
         }
-        batch.try_each_while(|record, time| {
+        batch.try_each(columns::<T, S>(), |record, time, hash| {
             if time < pane.first || time > pane.last {
                 pane = self.slices.pane_at(time);
             }
-            self.add_one(Keyed::new(selector, record), &pane, time, out, context)?;
+            let record = Keyed::new(selector, record);
+            let at = self.groups.address_by(record.key(), hash);
+            self.add_one((at, record), &pane, time, out, context)?;
             Ok(out.should_continue())
         })
     }
