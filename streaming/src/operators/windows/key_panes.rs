@@ -4,7 +4,7 @@
 
 use super::{
     WindowFolding,
-    key_core::KeyWindows,
+    key_rule::KeyWindows,
     slices::{Pane, Slices},
 };
 use crate::{

@@ -14,6 +14,7 @@ mod folding;
 mod gaps;
 mod key_core;
 mod key_panes;
+mod key_rule;
 mod late;
 mod pane_rule;
 mod panes;

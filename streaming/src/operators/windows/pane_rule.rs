@@ -4,8 +4,9 @@
 use super::{
     TimeWindow, WindowFolding,
     core::{VERSION, check_parts},
-    key_core::{KeyCore, KeyRule, Taking},
+    key_core::{KeyCore, Taking},
     key_panes::{KeyPanes, given_up},
+    key_rule::KeyRule,
     slices::{Pane, Slices},
 };
 use crate::{

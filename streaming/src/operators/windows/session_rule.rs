@@ -3,7 +3,8 @@
 
 use super::{
     SessionGap, TimeWindow, WindowFolding,
-    key_core::{KeyCore, KeyRule, Taking},
+    key_core::{KeyCore, Taking},
+    key_rule::KeyRule,
     sessions::Sessions,
 };
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! Sessions of a key never overlap or touch: two that do are merged. Nothing here may know operators, queues or clocks.
 
-use super::{TimeWindow, WindowFolding, key_core::KeyWindows};
+use super::{TimeWindow, WindowFolding, key_rule::KeyWindows};
 use crate::{
     state::{Kept, MapState, RowReader, RowWriter, StateDeclaration, StateField},
     types::{CodecError, FlottType, Record},
