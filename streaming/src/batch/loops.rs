@@ -87,8 +87,8 @@ impl<T> Batch<T> {
         self.try_each(columns, |record, _, hash| each(record, hash))
     }
 
-    /// Does the same as [`Batch::try_each_while`] with one loop for records with and without times, for a batch that has times. `each` gets
-    /// the hash of the record's key too, if the record has one and `columns` has hashes.
+    /// Does the same as [`Batch::try_each_while`] with one loop, which asks for each record whether it has a time if `columns` has times.
+    /// `each` gets the hash of the record's key too, if the record has one and `columns` has hashes.
     ///
     /// # Errors
     /// Returns the first error of `each`; the records behind it stay, with their times.

@@ -51,12 +51,19 @@ pub const NO_TIME: i64 = i64::MIN;
 /// drop(borrowed);
 /// assert_eq!((one.records(), two.is_empty()), (&["a"][..], true));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 pub struct Batch<T> {
     records: Vec<T>,
     times: Vec<i64>,
     /// The hashes of the keys of the first records, as the sender of a keyed edge has computed them; the records behind them have none.
     hashes: Vec<u64>,
+}
+
+impl<T: PartialEq> PartialEq for Batch<T> {
+    /// Compares records and event times: the hashes follow from the records.
+    fn eq(&self, other: &Self) -> bool {
+        self.records == other.records && self.times == other.times
+    }
 }
 
 impl<T> Default for Batch<T> {
@@ -171,16 +178,21 @@ impl<T> Batch<T> {
     }
 
     /// Appends a record with its event time, as [`Batch::push`] does, and with the hash of its key.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push_hashed(&mut self, record: T, time: i64, hash: u64) {
-        // A record behind one without a hash has none.
+        self.push_hash(hash);
+        self.push(record, time);
+    }
+
+    /// Appends the hash of the key of the record that the caller appends next. A record behind one without a hash gets none.
+    #[inline]
+    pub(crate) fn push_hash(&mut self, hash: u64) {
         if self.hashes.len() == self.records.len() {
             if self.hashes.capacity() == 0 {
                 self.hashes.reserve(self.records.capacity());
             }
             self.hashes.push(hash);
         }
-        self.push(record, time);
     }
 
     /// Appends a record whose time [`Batch::give`] sets later; until then it has none.
@@ -322,7 +334,7 @@ impl<T> Batch<T> {
     }
 
     /// Takes all records out of the batch: the returned view hands them on in parts by [`Parts::take_into`]. The batch is empty when the
-    /// view is dropped, which also drops the records that were not taken; the batch's memory stays.
+    /// view is dropped, which also drops the records that were not taken; the memory of records and times stays.
     pub fn drain_parts(&mut self) -> Parts<std::vec::Drain<'_, T>, std::vec::Drain<'_, i64>> {
         let hashes = std::mem::take(&mut self.hashes).into_iter();
         Parts { records: self.records.drain(..), times: self.times.drain(..), hashes }

@@ -1,7 +1,7 @@
 //! Partitioners: they select the consuming subtask of each record.
 
 use crate::{
-    batch::{Batch, record_by_record},
+    batch::{Batch, Columns, record_by_record},
     operators::{KeySelector, Pace},
     seam::{Interrupt, TaskError},
     state::{channel_of_group, key_group},
@@ -65,6 +65,45 @@ impl<S> HashByKey<S> {
     }
 }
 
+impl<S> HashByKey<S> {
+    /// Does what [`Partitioner::partition`] does, for a batch with event times or for one without.
+    #[inline]
+    fn distribute<const TIMED: bool, T: Send>(
+        &mut self,
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+        interrupt: &Interrupt,
+    ) -> Result<(), TaskError>
+    where
+        S: KeySelector<T>,
+    {
+        let Self { selector, max_parallelism, channels, pace } = self;
+        // A key that is a part of its record calls nothing that may be slow.
+        let mut should_continue =
+            S::COMPUTES.then(|| record_by_record(pace.parts::<T, S::Key>(interrupt)));
+        batch.try_each(Columns { times: TIMED, hashes: false }, |record, time, _| {
+            let hash = selector.with(&record, key_hash);
+            let group = key_group(hash, *max_parallelism) as usize;
+            let channel = channels.get(group).map_or(0, |c| *c as usize);
+            if let Some(buffer) = buffers.get_mut(channel) {
+                if S::HASH_TRAVELS {
+                    buffer.push_hash(hash);
+                }
+                match TIMED {
+                    true => buffer.push(record, time),
+                    false => buffer.push_record(record),
+                }
+                if buffer.len() == limit {
+                    ready.push(channel);
+                }
+            }
+            Ok(should_continue.as_mut().is_none_or(|goes_on| goes_on()))
+        })
+    }
+}
+
 impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     fn partition(
         &mut self,
@@ -74,30 +113,10 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
         ready: &mut Vec<usize>,
         interrupt: &Interrupt,
     ) -> Result<(), TaskError> {
-        let Self { selector, max_parallelism, channels, pace } = self;
-        let mut put = |record, time| {
-            let hash = selector.with(&record, key_hash);
-            let group = key_group(hash, *max_parallelism) as usize;
-            let channel = channels.get(group).map_or(0, |c| *c as usize);
-            if let Some(buffer) = buffers.get_mut(channel) {
-                match S::HASH_TRAVELS {
-                    true => buffer.push_hashed(record, time, hash),
-                    false => buffer.push(record, time),
-                }
-                if buffer.len() == limit {
-                    ready.push(channel);
-                }
-            }
-        };
-        if S::COMPUTES {
-            let mut should_continue = record_by_record(pace.parts::<T, S::Key>(interrupt));
-            return batch.try_each_while(|record, time| {
-                put(record, time);
-                Ok(should_continue())
-            });
+        match batch.times().is_empty() {
+            true => self.distribute::<false, T>(batch, buffers, limit, ready, interrupt),
+            false => self.distribute::<true, T>(batch, buffers, limit, ready, interrupt),
         }
-        batch.each(put);
-        Ok(())
     }
     fn calls_function(&self) -> bool {
         S::COMPUTES
@@ -163,17 +182,21 @@ impl<F> ByFunction<F> {
     }
 }
 
-impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction<F> {
-    fn partition(
+impl<F> ByFunction<F> {
+    /// Does what [`Partitioner::partition`] does, for a batch with event times or for one without.
+    fn distribute<const TIMED: bool, T>(
         &mut self,
         batch: &mut Batch<T>,
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
         interrupt: &Interrupt,
-    ) -> Result<(), TaskError> {
+    ) -> Result<(), TaskError>
+    where
+        F: FnMut(&T, usize) -> usize,
+    {
         let channels = buffers.len();
-        batch.try_each_while(|record, time| {
+        batch.try_each(Columns { times: TIMED, hashes: false }, |record, time, _| {
             let channel = (self.function)(&record, channels);
             let Some(buffer) = buffers.get_mut(channel) else {
                 return Err(TaskError::User {
@@ -183,12 +206,31 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
                     ),
                 });
             };
-            buffer.push(record, time);
+            match TIMED {
+                true => buffer.push(record, time),
+                false => buffer.push_record(record),
+            }
             if buffer.len() == limit {
                 ready.push(channel);
             }
             Ok(!interrupt.is_raised())
         })
+    }
+}
+
+impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction<F> {
+    fn partition(
+        &mut self,
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+        interrupt: &Interrupt,
+    ) -> Result<(), TaskError> {
+        match batch.times().is_empty() {
+            true => self.distribute::<false, T>(batch, buffers, limit, ready, interrupt),
+            false => self.distribute::<true, T>(batch, buffers, limit, ready, interrupt),
+        }
     }
     fn calls_function(&self) -> bool {
         true

@@ -14,7 +14,7 @@ use super::{
     OperatorMail, Timer, keyed::failed,
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, Columns},
     seam::{StreamEvent, TaskError},
     state::{Slice, State, StateDeclaration, StateError},
     types::{CodecError, FlottType, Reader, Record, check_written, fingerprint, structure},
@@ -368,9 +368,13 @@ where
         let Self { operator, run, .. } = self;
         // A broadcast record whose turn has not come, because records of the first stream before it are left.
         let mut kept = None;
-        batch.try_each_while(|record, time| match record {
+        let columns = Columns { times: true, hashes: true };
+        batch.try_each(columns, |record, time, hash| match record {
             Either::Left(record) => {
-                run.push(record, time);
+                match hash {
+                    Some(hash) => run.push_hashed(record, time, hash),
+                    None => run.push(record, time),
+                }
                 Ok(true)
             }
             Either::Right(record) => {
@@ -391,7 +395,7 @@ where
         }
         if !run.is_empty() {
             // The step was interrupted: these records are handed in again, before the others.
-            let mut rest = std::mem::take(run).map(Either::Left);
+            let mut rest = std::mem::take(run).wrap(Either::Left);
             if let Some((record, time)) = kept {
                 rest.push(Either::Right(record), time);
             }

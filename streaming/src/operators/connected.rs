@@ -349,7 +349,6 @@ where
     type Key = SA::Key;
     type Held = SA::Key;
     const COMPUTES: bool = SA::COMPUTES || SB::COMPUTES;
-    const HASH_TRAVELS: bool = SA::HASH_TRAVELS || SB::HASH_TRAVELS;
     #[inline]
     fn hold(&self, record: &Either<A, B>) -> SA::Key {
         match record {

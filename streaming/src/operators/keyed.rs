@@ -118,7 +118,8 @@ impl<F, Out: Record> Folds<'_, F, Out> {
         match place.map_err(|error| failed(self.context, error))? {
             Place::Taken(mut place) => self.update(&mut place.entry().1.0, record),
             Place::Free(place) => {
-                let (key, record) = record.into_both();
+                let both = record.into_new(at).map_err(|error| failed(self.context, error));
+                let (key, record) = both?;
                 let kept = self.folding.first(record);
                 if self.mode == UpdateMode::EveryUpdate {
                     self.out.collect(self.folding.emit(&key, &kept));

@@ -265,7 +265,8 @@ where
                 }
             }
             Place::Free(place) => {
-                let (key, record) = record.into_both();
+                let both = record.into_new(at).map_err(|error| failed(operator, error));
+                let (key, record) = both?;
                 let mut state = F::State::empty();
                 let mut ctx = Context { key: &key, at, operator, timestamp, watermark, timers };
                 let called = function.process(record, &mut state, &mut ctx, out);

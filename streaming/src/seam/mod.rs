@@ -151,7 +151,7 @@ impl ErasedBatch {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Returns the bytes of memory that the batch takes in addition to its records and their event times: room for more of them.
+    /// Returns the bytes of memory that the batch takes in addition to its records and what belongs to them: room for more.
     pub(crate) fn spare(&self) -> usize {
         self.spare
     }
@@ -207,13 +207,13 @@ pub trait EdgeCodec: Send + Sync {
     /// # Errors
     /// Fails with [`CodecError`] if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
-    /// Copies a batch, its event times and its watermark.
+    /// Copies a batch with all that belongs to its records, and its watermark.
     ///
     /// # Errors
     /// Fails with [`CodecError::OtherType`] if the records are of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Returns the number of bytes that a batch counts for in the network budget: about the sizes in memory of its records and their
-    /// event times; 0 if the records are of another type.
+    /// Returns the number of bytes that a batch counts for in the network budget: about the sizes in memory of its records, their
+    /// event times and the hashes of their keys; 0 if the records are of another type.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 

@@ -32,7 +32,8 @@ use thiserror::Error;
 /// fn may_restart(error: &StateError) -> bool {
 ///     match error {
 ///         StateError::Codec(_) | StateError::Fetch { .. } | StateError::MovedList => true,
-///         StateError::NotOwned { .. } | StateError::NotResident { .. } => false,
+///         StateError::NotOwned { .. } | StateError::OtherKey => false,
+///         StateError::NotResident { .. } => false,
 ///         StateError::Schema { .. } | StateError::KeySchema { .. } => false,
 ///     }
 /// }
@@ -55,6 +56,12 @@ pub enum StateError {
         /// The end of the subtask's key groups, exclusive.
         end: u32,
     },
+    /// A record came with the hash of another key: the key function has returned another key to the sending subtask than to the receiving
+    /// one.
+    #[error(
+        "a record came with the hash of another key: does the key function return the same key each time it is called for a record?"
+    )]
+    OtherKey,
     /// The state of a key was used although the key was not announced by [`StateBackend::admit`], or is still being read from storage.
     /// Never returned by a backend whose keys are always resident.
     #[error("the state of a key of group {group} is used before it was fetched")]

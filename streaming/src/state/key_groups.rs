@@ -71,10 +71,10 @@ impl KeyGroups {
         self.address_by(key, None)
     }
 
-    /// Does what [`KeyGroups::address`] does, without hashing the key if its hash came with the record.
+    /// Does what [`KeyGroups::address`] does, without hashing the key if its hash came with the record. A key that the state does not have
+    /// must be compared with its hash before it is kept (`Keyed::into_new`).
     #[inline]
     pub(crate) fn address_by<K: FlottType>(&self, key: &K, hash: Option<u64>) -> KeyAddress {
-        debug_assert!(hash.is_none_or(|hash| hash == key_hash(key)), "the hash of another key");
         let hash = hash.unwrap_or_else(|| key_hash(key));
         KeyAddress { hash, group: key_group(hash, self.max_parallelism) }
     }

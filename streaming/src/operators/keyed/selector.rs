@@ -1,6 +1,9 @@
 //! Key selectors: how the key of a record is found, and how it is moved out of a record that nothing else needs.
 
-use crate::types::Key;
+use crate::{
+    state::{KeyAddress, StateError},
+    types::{Key, key_hash},
+};
 use std::{any::Any, marker::PhantomData, ptr};
 
 /// Finds the key of a record. A key that has to be computed is held beside the record, so that it is computed at most once where the record
@@ -17,8 +20,8 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     const COMPUTES: bool;
     #[doc(hidden)]
     /// True if the hash of a key goes with its record to the consumer in the same process: reading it must cost less than computing it
-    /// again, as for texts. That of a computed key does not, because a function that returns another key than before would go unnoticed.
-    const HASH_TRAVELS: bool = std::mem::needs_drop::<Self::Key>() && !Self::COMPUTES;
+    /// again, as for texts.
+    const HASH_TRAVELS: bool = std::mem::needs_drop::<Self::Key>();
     #[doc(hidden)]
     /// Makes the value that is held beside the record: a computed key, by a call of the program's function; `()` if the key is a part of
     /// the record. [`EitherKey`](crate::operators::EitherKey) holds a clone of such a key.
@@ -80,6 +83,19 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     #[inline]
     pub fn into_key(self) -> S::Key {
         self.selector.take(self.record, self.held)
+    }
+    /// Returns key and record, for a key that has no state at `at`; a key that is a part of the record is cloned.
+    ///
+    /// # Errors
+    /// Fails with [`StateError::OtherKey`] if the record came with the hash of another key. Only here that has to be looked at: a key is
+    /// not found by the hash of another one.
+    #[inline]
+    pub(in crate::operators) fn into_new(self, at: KeyAddress) -> Result<(S::Key, T), StateError> {
+        let (key, record) = self.into_both();
+        match S::HASH_TRAVELS && at.hash != key_hash(&key) {
+            true => Err(StateError::OtherKey),
+            false => Ok((key, record)),
+        }
     }
     /// Returns key and record; a key that is a part of the record is cloned.
     #[inline]

@@ -423,7 +423,7 @@ fn add_at_place<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
     match place.map_err(|error| failed(context, error))? {
         Place::Taken(mut place) => folding.add(&mut place.entry().1.0, record.into_record()),
         Place::Free(place) => {
-            let (key, record) = record.into_both();
+            let (key, record) = record.into_new(at).map_err(|error| failed(context, error))?;
             place.insert(key, Single(folding.first(record)));
         }
     }

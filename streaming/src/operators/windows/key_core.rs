@@ -185,8 +185,8 @@ pub struct Taking<'a, T, K, F, R, Out> {
     pub(super) timing: &'a mut Timing<T, K, F, R>,
     pub(super) out: &'a mut Collector<Out>,
     pub(super) context: &'a OperatorContext,
-    /// The event time of the records at hand.
-    time: i64,
+    /// The event time of the record at hand, in milliseconds since 1970.
+    pub(super) time: i64,
 }
 
 impl<T, S, F, R, B> Work<T, S, B> for Taking<'_, T, S::Key, F, R, F::Out>
@@ -209,8 +209,7 @@ where
         at: KeyAddress,
         record: Keyed<'_, T, S>,
     ) -> Result<bool, TaskError> {
-        let time = self.time;
-        R::record(self, backend, at, record, time)
+        R::record(self, backend, at, record)
     }
 
     /// Looks at a key whose moment has come: emits its windows that end then, and queues the key again if it has others. Does nothing

@@ -45,7 +45,7 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
     /// read from a snapshot or storage, whose allowed lateness may have been longer.
     fn give_up(&self, windows: &mut Self::Windows, moment: i64, lateness: i64);
 
-    /// Adds a record with its event time to the windows of its key, whose state is resident. A late record that no window takes goes to the
+    /// Adds a record with the event time `taking.time` to the windows of its key, whose state is resident. A late record that no window takes goes to the
     /// side output of late records, or is dropped and counted; a record between two windows that is not late is dropped uncounted. A window
     /// that was fired already and takes a record is fired once more, a session that has grown beyond the time that has passed only at its
     /// new end. Queues the key if it has to be looked at earlier than before. Returns true if the operator goes on with the next record of
@@ -59,7 +59,6 @@ pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError>;
 
     /// Called when the moment has come for which a key is queued: emits the key's windows that end at `moment` and did not end by

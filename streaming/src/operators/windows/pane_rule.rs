@@ -57,8 +57,8 @@ where
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError> {
+        let time = taking.time;
         let passed = taking.passed(at);
         let slices = taking.timing.rule.0;
         let pane = slices.pane_at(time);
@@ -76,7 +76,8 @@ where
                 added(taking, (at, key), panes, &pane, passed)?;
             }
             Place::Free(place) => {
-                let (key, record) = record.into_both();
+                let both = record.into_new(at).map_err(|error| failed(taking.context, error));
+                let (key, record) = both?;
                 let mut panes = KeyPanes::default();
                 panes.add(pane.number, record, &mut taking.timing.folding);
                 added(taking, (at, &key), &mut panes, &pane, passed)?;

@@ -54,8 +54,8 @@ where
         backend: &mut B,
         at: KeyAddress,
         record: Keyed<'_, T, S>,
-        time: i64,
     ) -> Result<bool, TaskError> {
+        let time = taking.time;
         let gap = taking.timing.rule.0.gap_ms(record.record());
         if gap < 1 {
             return Err(no_gap(gap, time, taking.context));
@@ -91,7 +91,8 @@ where
                 taking.timing.lateness.take_late(record.into_record(), time, passed, taking.out);
             }
             Place::Free(place) => {
-                let (key, record) = record.into_both();
+                let both = record.into_new(at).map_err(|error| failed(taking.context, error));
+                let (key, record) = both?;
                 let mut sessions = Sessions::default();
                 let session = sessions.add(0..0, window, record, &mut taking.timing.folding);
                 grown(taking, (at, &key), &mut sessions, (0, session), passed)?;
