@@ -56,8 +56,10 @@ impl StreamSink {
     /// Sets the sink's uid, by which its state is found in savepoints, as [`Stream::uid`] does. The committers get the uids
     /// `UID: committer` and `UID: global committer`.
     pub fn uid(self, uid: impl Into<String>) -> Self {
-        let uid = uid.into();
-        self.set("uid", |node, suffix| node.uid = Some(joined(&uid, suffix)))
+        self.set_uid(&uid.into())
+    }
+    fn set_uid(self, uid: &str) -> Self {
+        self.set("uid", |node, suffix| node.uid = Some(joined(uid, suffix)))
     }
     /// Sets the sink's name in the job graph, logs and errors, as [`Stream::name`] does. The committers get the names `NAME: committer`
     /// and `NAME: global committer`.
@@ -112,9 +114,8 @@ impl<T: Record> Stream<T> {
         let spec =
             OperatorSpec { kind, coordinator, states, sink: true, ..OperatorSpec::default() };
         let inputs = Inputs::of(&self.above);
-        let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, operator);
-        let (env, node) = (self.env.clone(), pending.from());
-        StreamSink { env, node, committer: None, global_committer: None }
+        let node = self.env.builder.borrow_mut().add_sink(spec, inputs, operator);
+        StreamSink { env: self.env.clone(), node, committer: None, global_committer: None }
     }
 
     /// Writes the records to a sink: one's own, see [`Sink`] and [`SinkWriter`](crate::sinks::SinkWriter), or a
@@ -155,12 +156,12 @@ impl<T: Record> Stream<T> {
         let committer = commits.then(|| {
             let (inputs, sink) = (Inputs::of(std::slice::from_ref(&written)), sink.clone());
             let make = move || two_phase::committer::<T, S>(sink.clone());
-            builder.add_operator(spec("committer", false), inputs, make).from()
+            builder.add_sink(spec("committer", false), inputs, make)
         });
         let global_committer = commits_globally.then(|| {
             let inputs = Inputs::of(&[written.clone().routed(Route::Rebalance, None)]);
             let make = move || two_phase::global_committer::<T, S>(sink.clone());
-            builder.add_operator(spec("global_committer", true), inputs, make).from()
+            builder.add_sink(spec("global_committer", true), inputs, make)
         });
         drop(builder);
         StreamSink { env: self.env.clone(), node, committer, global_committer }

@@ -5,8 +5,8 @@ use crate::{
     batch::Batch,
     harness::Harness,
     operators::{
-        BoxError, ByValue, Collector, Consumer, Link, Operator, OperatorContext, ProcessFunction,
-        SideOutputs,
+        BoxError, ByValue, Collector, Consumer, Control, Link, Operator, OperatorContext,
+        ProcessFunction, SideOutputs,
     },
     seam::{Element, ErasedBatch, Interrupt, Progress, StreamEvent, TaskCounters, TaskError},
     state::{channel_of_group, key_group},
@@ -344,8 +344,8 @@ fn a_step_that_is_interrupted_takes_no_further_batch() {
     let link = Link::new(told, Box::new(NoConsumer), SideOutputs::default(), context);
     let open: OpenBatch<u64> = |batch| ErasedBatch::downcast::<u64>(batch);
     let mut head = InputHead::new(
-        vec![(Box::new(Drops) as _, open)],
-        Box::new(link),
+        vec![Box::new(Drops)],
+        feed(vec![open], Box::new(link)),
         Arc::new(TaskCounters::default()),
         interrupt.clone(),
         false,

@@ -37,6 +37,7 @@ pub(crate) type MakeConsumer<T> =
 pub(crate) type MakePartitioner<T> = Box<dyn FnMut(usize, u32) -> Box<dyn Partitioner<T>> + Send>;
 
 /// One input edge of a node.
+#[derive(Clone)]
 pub(crate) struct Read {
     pub(crate) from: NodeId,
     /// Name of the side output that is read; `None` for the main output.
