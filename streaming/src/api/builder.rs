@@ -2,10 +2,12 @@
 
 use super::inputs::{Inputs, Pending};
 use crate::{
-    chain::{Assembly, Feed, Head, InputHead, NoConsumer, SourceHead, feed},
-    graph::draft::{Downstream, MakeHead, NodeDraft, Read, SharedMake, SideDrafts},
+    chain::{Assembly, Feed, Head, InputHead, SourceHead, feed},
+    graph::draft::{
+        Downstream, MakeConsumer, MakeHead, NodeDraft, Read, SharedMake, SideDrafts, make_end,
+    },
     lock,
-    operators::{Consumer, Link, Operator},
+    operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
     sources::{self, Boundedness, Source, SplitEnumerator, intern::SourceCoordinators},
     time::{PerSplit, SplitTimes, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
@@ -59,7 +61,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    fn next_id(&self) -> NodeId {
+    /// Returns the id of the node that is added next.
+    pub(super) fn next_id(&self) -> NodeId {
         NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
     }
 
@@ -136,11 +139,25 @@ impl Builder {
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        let downstream = Downstream::<Op::Out>::default();
-        let (id, below) = (self.next_id(), downstream.clone());
-        let pending = Pending::of(id, None, downstream);
-        let output = (!spec.sink).then(|| pending.record_type());
-        self.add_linked(spec, output, inputs, operator, move |assembly| below.link(id, assembly));
+        let output = Output::of(self.next_id());
+        self.add_with_output(spec, inputs, operator, output)
+    }
+
+    /// Adds an operator as [`Builder::add_operator`] does; `output` is made for [`Builder::next_id`].
+    pub(super) fn add_with_output<T, Op>(
+        &mut self,
+        spec: OperatorSpec,
+        inputs: Inputs<T>,
+        operator: impl FnMut() -> Op + Send + 'static,
+        output: Output<Op::Out>,
+    ) -> Pending<Op::Out>
+    where
+        T: Send + 'static,
+        Op: Operator<T> + 'static,
+    {
+        let Output { pending, next } = output;
+        let record = (!spec.sink).then(|| pending.record_type());
+        self.add_linked(spec, record, inputs, operator, next);
         pending
     }
 
@@ -155,19 +172,17 @@ impl Builder {
         T: Send + 'static,
         Op: Operator<T, Out = ()> + 'static,
     {
-        self.add_linked(spec, None, inputs, operator, |_| Ok(NoConsumer::of_sink()))
+        self.add_linked(spec, None, inputs, operator, make_end())
     }
 
-    /// Adds an operator; `next` makes the chain behind it. The node's output has the given record type and schema fingerprint.
+    /// Adds an operator; `next` makes the chain behind it. `output` is the output's record type and schema fingerprint.
     fn add_linked<T, Op>(
         &mut self,
         spec: OperatorSpec,
         output: Option<(String, String)>,
         inputs: Inputs<T>,
         mut operator: impl FnMut() -> Op + Send + 'static,
-        mut next: impl FnMut(&mut Assembly) -> Result<Box<dyn Consumer<Op::Out>>, TaskError>
-        + Send
-        + 'static,
+        mut next: MakeConsumer<Op::Out>,
     ) -> NodeId
     where
         T: Send + 'static,
@@ -218,6 +233,23 @@ impl Builder {
             bounded: true,
             head,
         });
+    }
+}
+
+/// The output of an operator, made where its record type is known.
+pub(crate) struct Output<T> {
+    pending: Pending<T>,
+    /// Makes the chain behind the operator.
+    next: MakeConsumer<T>,
+}
+
+impl<T: Record> Output<T> {
+    /// Returns the output of the node that gets this id.
+    pub(super) fn of(node: NodeId) -> Self {
+        let downstream = Downstream::<T>::default();
+        let below = downstream.clone();
+        let pending = Pending::of(node, None, downstream);
+        Self { pending, next: Box::new(move |assembly| below.link(node, assembly)) }
     }
 }
 

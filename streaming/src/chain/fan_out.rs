@@ -90,13 +90,6 @@ impl<T: Record> Control for FanOut<T> {
 #[derive(Debug)]
 pub struct NoConsumer;
 
-impl NoConsumer {
-    /// Returns the end of the chain behind a sink.
-    pub(crate) fn of_sink() -> Box<dyn Consumer<()>> {
-        Box::new(Self)
-    }
-}
-
 impl<T: Send> Consumer<T> for NoConsumer {
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.clear();
