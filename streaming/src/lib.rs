@@ -1,5 +1,9 @@
 //! The data plane: the API, operators, state, the exchange and the life cycle of tasks. This crate must never depend on actors,
 //! gateways or control.
+//!
+//! Code that is generic over the types of a program is compiled anew in every program that uses it, for each of the types. Therefore only
+//! what is called for each record should be generic; what is called once for a batch, a barrier or a subtask should be in functions and
+//! types without parameters, which this crate compiles, also where that takes a `dyn` call.
 
 pub mod api;
 pub mod batch;

@@ -60,12 +60,21 @@ impl Args {
     /// # Errors
     /// Fails with clap's error when the arguments do not fit the struct, or when help or the version is asked for.
     pub fn parse<C: clap::Parser>(&self) -> Result<C, BoxError> {
+        let mut matches = self.matches(C::command())?;
+        C::from_arg_matches_mut(&mut matches)
+            .map_err(|error| self.refused(error.format(&mut C::command())))
+    }
+
+    /// Matches the arguments with a command. It knows no struct: clap's code for it is compiled here, not in the program.
+    fn matches(&self, command: clap::Command) -> Result<clap::ArgMatches, BoxError> {
         let words = std::iter::once(&self.program).chain(&self.list);
-        C::try_parse_from(words).map_err(|error| {
-            let usage = Usage { text: error.render().to_string(), help: !error.use_stderr() };
-            *self.usage.borrow_mut() = Some(usage);
-            error.into()
-        })
+        command.try_get_matches_from(words).map_err(|error| self.refused(error))
+    }
+
+    fn refused(&self, error: clap::Error) -> BoxError {
+        let usage = Usage { text: error.render().to_string(), help: !error.use_stderr() };
+        *self.usage.borrow_mut() = Some(usage);
+        error.into()
     }
 
     /// Returns all arguments of the program, in their order and without the program's name.

@@ -1,9 +1,11 @@
 //! The declarations that an environment has collected, and how operators are added to them.
 
-use super::inputs::{Inputs, Pending, record_type};
+use super::inputs::{Inputs, Pending};
 use crate::{
-    chain::{Assembly, Head, InputHead, SourceHead},
-    graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts},
+    chain::{Assembly, Feed, Head, InputHead, SourceHead, feed},
+    graph::draft::{
+        Downstream, MakeConsumer, MakeHead, NodeDraft, Read, SharedMake, SideDrafts, make_end,
+    },
     lock,
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
@@ -59,7 +61,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    fn next_id(&self) -> NodeId {
+    /// Returns the id of the node that is added next.
+    pub(super) fn next_id(&self) -> NodeId {
         NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
     }
 
@@ -88,6 +91,7 @@ impl Builder {
         let id = self.next_id();
         let downstream = Downstream::<S::Record>::default();
         let below = downstream.clone();
+        let pending = Pending::of(id, None, downstream);
         let bounded = source.boundedness() == Boundedness::Bounded;
         let coordinated = S::Enumerator::COORDINATED;
         let source = Arc::new(Mutex::new(source));
@@ -105,7 +109,7 @@ impl Builder {
             kind: kind.to_owned(),
             name: None,
             uid: None,
-            output: Some(record_type::<S::Record>()),
+            output: Some(pending.record_type()),
             sides: SideDrafts::default(),
             reads: Vec::new(),
             states: sources::intern::declare::<S>(),
@@ -120,7 +124,7 @@ impl Builder {
             bounded,
             head: Box::new(head),
         });
-        Pending::of(id, downstream)
+        pending
     }
 
     /// Adds an operator that reads `inputs`; `operator` makes the operator of each subtask.
@@ -128,40 +132,93 @@ impl Builder {
         &mut self,
         spec: OperatorSpec,
         inputs: Inputs<T>,
-        mut operator: impl FnMut() -> Op + Send + 'static,
+        operator: impl FnMut() -> Op + Send + 'static,
     ) -> Pending<Op::Out>
     where
         T: Send + 'static,
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
+        let output = Output::of(self.next_id());
+        self.add_with_output(spec, inputs, operator, output)
+    }
+
+    /// Adds an operator as [`Builder::add_operator`] does; `output` is made for [`Builder::next_id`].
+    pub(super) fn add_with_output<T, Op>(
+        &mut self,
+        spec: OperatorSpec,
+        inputs: Inputs<T>,
+        operator: impl FnMut() -> Op + Send + 'static,
+        output: Output<Op::Out>,
+    ) -> Pending<Op::Out>
+    where
+        T: Send + 'static,
+        Op: Operator<T> + 'static,
+    {
+        let Output { pending, next } = output;
+        let record = (!spec.sink).then(|| pending.record_type());
+        self.add_linked(spec, record, inputs, operator, next);
+        pending
+    }
+
+    /// Adds an operator at the end of a stream, whose output nothing reads.
+    pub(crate) fn add_sink<T, Op>(
+        &mut self,
+        spec: OperatorSpec,
+        inputs: Inputs<T>,
+        operator: impl FnMut() -> Op + Send + 'static,
+    ) -> NodeId
+    where
+        T: Send + 'static,
+        Op: Operator<T, Out = ()> + 'static,
+    {
+        self.add_linked(spec, None, inputs, operator, make_end())
+    }
+
+    /// Adds an operator; `next` makes the chain behind it. `output` is the output's record type and schema fingerprint.
+    fn add_linked<T, Op>(
+        &mut self,
+        spec: OperatorSpec,
+        output: Option<(String, String)>,
+        inputs: Inputs<T>,
+        mut operator: impl FnMut() -> Op + Send + 'static,
+        mut next: MakeConsumer<Op::Out>,
+    ) -> NodeId
+    where
+        T: Send + 'static,
+        Op: Operator<T> + 'static,
+    {
         let id = self.next_id();
-        let downstream = Downstream::<Op::Out>::default();
-        let below = downstream.clone();
         let sides = SideDrafts::default();
         let sides_below = sides.clone();
         let make: SharedMake<T> = Arc::new(Mutex::new(Box::new(move |assembly: &mut Assembly| {
             let sides = sides_below.link(id, assembly)?;
-            let next = below.link(id, assembly)?;
+            let next = next(assembly)?;
             let context = assembly.operator_context(id)?;
             Ok(Box::new(Link::new(operator(), next, sides, context)))
         })));
         let (reads, open) = inputs.attach(id, &make);
-        let head = move |assembly: &mut Assembly| -> Result<Box<dyn Head>, TaskError> {
+        let head: MakeHead = Box::new(move |assembly| {
             let consumer = (lock(&make))(assembly)?;
-            let inputs = assembly.take_inputs().into_iter().zip(open.iter().copied()).collect();
-            let shared = assembly.shared();
-            let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
-            let after_end = shared.ends_with_checkpoint;
-            let place = assembly.chain_name().to_owned();
-            let head = InputHead::new(inputs, consumer, counters, interrupt, after_end, place);
-            Ok(Box::new(head))
-        };
+            Ok(input_head(assembly, feed(open.clone(), consumer)))
+        });
+        self.push(spec, output, sides, reads, head);
+        id
+    }
+
+    fn push(
+        &mut self,
+        spec: OperatorSpec,
+        output: Option<(String, String)>,
+        sides: SideDrafts,
+        reads: Vec<Read>,
+        head: MakeHead,
+    ) {
         self.nodes.push(NodeDraft {
             kind: spec.kind,
             name: None,
             uid: None,
-            output: (!spec.sink).then(record_type::<Op::Out>),
+            output,
             sides,
             reads,
             states: spec.states,
@@ -174,8 +231,33 @@ impl Builder {
             cut: false,
             source: false,
             bounded: true,
-            head: Box::new(head),
+            head,
         });
-        Pending::of(id, downstream)
     }
+}
+
+/// The output of an operator, made where its record type is known.
+pub(crate) struct Output<T> {
+    pending: Pending<T>,
+    /// Makes the chain behind the operator.
+    next: MakeConsumer<T>,
+}
+
+impl<T: Record> Output<T> {
+    /// Returns the output of the node that gets this id.
+    pub(super) fn of(node: NodeId) -> Self {
+        let downstream = Downstream::<T>::default();
+        let below = downstream.clone();
+        let pending = Pending::of(node, None, downstream);
+        Self { pending, next: Box::new(move |assembly| below.link(node, assembly)) }
+    }
+}
+
+/// Makes the head of a chain that reads the inputs of `assembly`.
+fn input_head(assembly: &mut Assembly, feed: Box<dyn Feed>) -> Box<dyn Head> {
+    let ports = assembly.take_inputs();
+    let shared = assembly.shared();
+    let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
+    let (after_end, place) = (shared.ends_with_checkpoint, assembly.chain_name().to_owned());
+    Box::new(InputHead::new(ports, feed, counters, interrupt, after_end, place))
 }

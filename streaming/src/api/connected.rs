@@ -4,7 +4,7 @@ use super::{
     KeyedStream, Stream,
     builder::OperatorSpec,
     inputs::Inputs,
-    keyed::{of_key, partitioning},
+    keyed::{copied, of_key, partitioning},
 };
 use crate::{
     batch::Batch,
@@ -318,11 +318,11 @@ where
     pub fn process<F: KeyedCoProcessFunction<SA::Key, A, B>>(&self, function: F) -> Stream<F::Out> {
         let fields = F::State::declare();
         let mut spec = spec("keyed_co_process");
-        spec.states = of_key::<SA::Key>(fields.clone());
+        spec.states = of_key::<SA::Key>(&fields);
         let key =
             EitherKey { left: self.first.selector.clone(), right: self.second.selector.clone() };
         self.add(spec, move || {
-            KeyedOperator::new(key.clone(), BothInputs(function.clone()), fields.clone())
+            KeyedOperator::new(key.clone(), BothInputs(function.clone()), copied(&fields))
         })
     }
 
@@ -430,17 +430,14 @@ impl<A: Record, S: KeySelector<A>, B: Record> KeyedBroadcastConnectedStream<A, S
     {
         let fields = F::State::declare();
         let selector = self.first.selector.clone();
-        let make = {
-            let fields = fields.clone();
-            move || {
-                let function = Reading::new(function.clone(), F::create_broadcast);
-                let keyed = KeyedOperator::new(selector.clone(), function, fields.clone());
-                BroadcastOperator::<_, A, B>::new(keyed)
-            }
-        };
         let mut spec = spec("keyed_broadcast_process");
-        spec.states = of_key::<S::Key>(fields);
+        spec.states = of_key::<S::Key>(&fields);
         spec.states.push(broadcast_state::<F::Broadcast>());
+        let make = move || {
+            let function = Reading::new(function.clone(), F::create_broadcast);
+            let keyed = KeyedOperator::new(selector.clone(), function, copied(&fields));
+            BroadcastOperator::<_, A, B>::new(keyed)
+        };
         let env = &self.first.stream.env;
         let first = Inputs::by_key(&self.first.stream.above, &partitioning(&self.first.selector));
         let inputs = either(first, Inputs::of(&self.second.above));

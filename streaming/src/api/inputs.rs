@@ -15,11 +15,8 @@ pub(crate) type Partitioning<T> = Rc<dyn Fn() -> MakePartitioner<T>>;
 
 /// One producer of a stream, and the route from the producer to the stream's reader.
 pub(crate) struct Pending<T> {
-    from: NodeId,
-    /// Name of the side output that is read; `None` for the main output.
-    side: Option<&'static str>,
+    read: Read,
     downstream: Downstream<T>,
-    route: Route,
     /// Chooses the consuming subtask of each record; `Some` for `Route::Hash` and `Route::Custom` only.
     partitioning: Option<Partitioning<T>>,
 }
@@ -27,31 +24,37 @@ pub(crate) struct Pending<T> {
 impl<T> Clone for Pending<T> {
     fn clone(&self) -> Self {
         Self {
-            from: self.from,
-            side: self.side,
+            read: self.read.clone(),
             downstream: self.downstream.clone(),
-            route: self.route,
             partitioning: self.partitioning.clone(),
         }
     }
 }
 
+impl<T: Record> Pending<T> {
+    /// Returns a direct read of a node's output, the main one if `side` is `None`. The codec of its records is made here, where the
+    /// producer is declared: programs that read lines of text do not compile the one for text.
+    pub(crate) fn of(from: NodeId, side: Option<&'static str>, downstream: Downstream<T>) -> Self {
+        let (record, schema) = record_type::<T>();
+        let codec = Arc::new(BatchCodec::<T>::new());
+        let read = Read { from, side, route: Route::Direct, record, schema, codec };
+        Self { read, downstream, partitioning: None }
+    }
+}
+
 impl<T> Pending<T> {
-    /// Returns a direct read of a node's main output.
-    pub(crate) fn of(from: NodeId, downstream: Downstream<T>) -> Self {
-        Self { from, side: None, downstream, route: Route::Direct, partitioning: None }
-    }
-    /// Returns a direct read of a node's side output.
-    pub(crate) fn of_side(from: NodeId, side: &'static str, downstream: Downstream<T>) -> Self {
-        Self { side: Some(side), ..Self::of(from, downstream) }
-    }
     /// Returns the producing node.
     pub(crate) fn from(&self) -> NodeId {
-        self.from
+        self.read.from
+    }
+    /// Returns the name and the schema fingerprint of the records.
+    pub(crate) fn record_type(&self) -> (String, String) {
+        (self.read.record.clone(), self.read.schema.clone())
     }
     /// Returns a read of the same records by another route.
-    pub(crate) fn routed(self, route: Route, partitioning: Option<Partitioning<T>>) -> Self {
-        Self { route, partitioning, ..self }
+    pub(crate) fn routed(mut self, route: Route, partitioning: Option<Partitioning<T>>) -> Self {
+        self.read.route = route;
+        Self { partitioning, ..self }
     }
 }
 
@@ -77,23 +80,30 @@ fn same<T: Send + 'static>(batch: ErasedBatch) -> Result<crate::batch::Batch<T>,
     batch.downcast()
 }
 
+// Loops, not adapters: programs compile this code for each of their record types.
 impl<T: Record> Inputs<T> {
     /// Returns inputs that read the producers by the routes of `above`.
     pub(crate) fn of(above: &[Pending<T>]) -> Self {
-        Self { list: above.iter().cloned().map(Self::input).collect() }
+        let mut list = Vec::new();
+        for pending in above {
+            list.push(Self::input(pending.clone()));
+        }
+        Self { list }
     }
 
     /// Returns inputs that read the producers by key, whatever the routes of `above`.
     pub(crate) fn by_key(above: &[Pending<T>], partitioning: &Partitioning<T>) -> Self {
-        let hashed = |pending: Pending<T>| pending.routed(Route::Hash, Some(partitioning.clone()));
-        Self { list: above.iter().cloned().map(hashed).map(Self::input).collect() }
+        let mut list = Vec::new();
+        for pending in above {
+            let hashed = pending.clone().routed(Route::Hash, Some(partitioning.clone()));
+            list.push(Self::input(hashed));
+        }
+        Self { list }
     }
 
     fn input(pending: Pending<T>) -> Input<T> {
-        let (record, schema) = record_type::<T>();
-        let Pending { from, side, downstream, route, partitioning } = pending;
-        let read =
-            Read { from, side, route, record, schema, codec: Arc::new(BatchCodec::<T>::new()) };
+        let Pending { read, downstream, partitioning } = pending;
+        let (side, route) = (read.side, read.route);
         let attach = move |node, place, make: Option<SharedMake<T>>| {
             // A side output is always read over an edge, so its reader is never chained.
             let make = make.filter(|_| side.is_none());
@@ -127,10 +137,12 @@ impl<T> Inputs<T> {
         node: NodeId,
         make: &SharedMake<T>,
     ) -> (Vec<Read>, Vec<OpenBatch<T>>) {
-        let attached = self.list.into_iter().enumerate().map(|(place, input)| {
-            (input.attach)(node, place, Some(make.clone()));
-            (input.read, input.open)
-        });
-        attached.unzip()
+        let (mut reads, mut opens) = (Vec::new(), Vec::new());
+        for input in self.list {
+            (input.attach)(node, reads.len(), Some(make.clone()));
+            reads.push(input.read);
+            opens.push(input.open);
+        }
+        (reads, opens)
     }
 }

@@ -126,7 +126,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         folding: F,
         mode: UpdateMode,
     ) -> Stream<F::Out> {
-        let states = of_key::<S::Key>(KeyedFold::<T, S, F>::declare());
+        let states = of_key::<S::Key>(&KeyedFold::<T, S, F>::declare());
         let spec = OperatorSpec { kind: kind.to_owned(), states, ..OperatorSpec::default() };
         let selector = self.selector.clone();
         self.add(spec, move || KeyedFold::new(selector.clone(), folding.clone(), mode))
@@ -196,12 +196,12 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     where
         P: KeyedProcessFunction<S::Key, T>,
     {
-        let states = of_key::<S::Key>(fields.clone());
+        let states = of_key::<S::Key>(&fields);
         let kind = "keyed_process".to_owned();
         let spec = OperatorSpec { kind, states, ..OperatorSpec::default() };
         let selector = self.selector.clone();
         self.add(spec, move || {
-            KeyedOperator::new(selector.clone(), function.clone(), fields.clone())
+            KeyedOperator::new(selector.clone(), function.clone(), copied(&fields))
         })
     }
 
@@ -222,12 +222,22 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 }
 
 /// Adds the schema of the key type `K` to declarations of state.
-pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
+pub(super) fn of_key<K: FlottType>(fields: &[StateDeclaration]) -> Vec<StateDeclaration> {
+    with_key(fields, &fingerprint::<K>(), &structure::<K>())
+}
+
+fn with_key(fields: &[StateDeclaration], schema: &str, structure: &str) -> Vec<StateDeclaration> {
+    let mut fields = copied(fields);
     for field in &mut fields {
-        field.schemas.insert("key".to_owned(), fingerprint::<K>());
-        field.types.insert("key".to_owned(), structure::<K>());
+        field.schemas.insert("key".to_owned(), schema.to_owned());
+        field.types.insert("key".to_owned(), structure.to_owned());
     }
     fields
+}
+
+/// Returns a copy. Copying declarations is much code, which programs need not compile for each operator.
+pub(super) fn copied(fields: &[StateDeclaration]) -> Vec<StateDeclaration> {
+    fields.to_vec()
 }
 
 /// Returns a factory of partitioners that send each record to the subtask of its key.

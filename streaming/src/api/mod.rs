@@ -25,6 +25,7 @@ pub use stream::Stream;
 pub use windows::WindowedStream;
 
 pub(crate) use builder::Builder;
+pub(crate) use sink::{Committers, CommittersOf};
 
 #[cfg(test)]
 mod shape_tests;

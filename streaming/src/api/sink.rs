@@ -1,19 +1,27 @@
 //! Sinks: the ends of streams, and how they are declared.
 
-use super::{Environment, Stream, builder::OperatorSpec, inputs::Inputs, stream::set_on_node};
+use super::{
+    Builder, Environment, Stream,
+    builder::{OperatorSpec, Output},
+    inputs::{Inputs, Pending},
+    stream::set_on_node,
+};
 use crate::{
     graph::draft::{NodeDraft, Route},
     operators::Operator,
     seam::CoordinatorFactory,
     sinks::{
         CommittingSinkWriter, Sink,
-        two_phase::{self, Shared, SinkWriterOperator},
+        two_phase::{self, Prepared, Shared, SinkWriterOperator},
     },
     state::State,
     types::Record,
 };
 use model::{NodeId, graph::StateDeclaration};
-use std::sync::{Arc, Mutex};
+use std::{
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+};
 
 /// A sink that was declared, for settings: its uid, name, parallelism, slot sharing group and chaining. The sink is part of the job
 /// also if this value is dropped. A sink that commits has a committer, a global committer or both beside its writer; the settings
@@ -56,8 +64,10 @@ impl StreamSink {
     /// Sets the sink's uid, by which its state is found in savepoints, as [`Stream::uid`] does. The committers get the uids
     /// `UID: committer` and `UID: global committer`.
     pub fn uid(self, uid: impl Into<String>) -> Self {
-        let uid = uid.into();
-        self.set("uid", |node, suffix| node.uid = Some(joined(&uid, suffix)))
+        self.set_uid(&uid.into())
+    }
+    fn set_uid(self, uid: &str) -> Self {
+        self.set("uid", |node, suffix| node.uid = Some(joined(uid, suffix)))
     }
     /// Sets the sink's name in the job graph, logs and errors, as [`Stream::name`] does. The committers get the names `NAME: committer`
     /// and `NAME: global committer`.
@@ -112,9 +122,8 @@ impl<T: Record> Stream<T> {
         let spec =
             OperatorSpec { kind, coordinator, states, sink: true, ..OperatorSpec::default() };
         let inputs = Inputs::of(&self.above);
-        let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, operator);
-        let (env, node) = (self.env.clone(), pending.from());
-        StreamSink { env, node, committer: None, global_committer: None }
+        let node = self.env.builder.borrow_mut().add_sink(spec, inputs, operator);
+        StreamSink { env: self.env.clone(), node, committer: None, global_committer: None }
     }
 
     /// Writes the records to a sink: one's own, see [`Sink`] and [`SinkWriter`](crate::sinks::SinkWriter), or a
@@ -125,25 +134,69 @@ impl<T: Record> Stream<T> {
     /// state and the data that is not yet committed are in checkpoints. Committers commit data once the checkpoint that has it is complete
     /// in the whole job; a job without periodic checkpoints takes one at its end.
     pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {
-        self.sink_of_kind("sink", sink)
+        let sink: Shared<S> = Arc::new(Mutex::new(sink));
+        self.add_writer("sink", sink.clone(), &CommittersOf::<T, S>::new(sink))
     }
 
-    /// Writes the records to a sink whose writer has this kind in the job graph.
-    pub(crate) fn sink_of_kind<S: Sink<T>>(&self, kind: &str, sink: S) -> StreamSink {
-        let sink: Shared<S> = Arc::new(Mutex::new(sink));
+    /// Writes the records to a sink. Its writer has this kind in the job graph, and `committers` declare what follows the writer.
+    pub(crate) fn add_writer<S: Sink<T>>(
+        &self,
+        kind: &str,
+        sink: Shared<S>,
+        committers: &dyn Committers<S::Committable>,
+    ) -> StreamSink {
         let (commits, commits_globally) = two_phase::commits::<T, S>();
-        let states = <<S::Writer as CommittingSinkWriter<T>>::State as State>::declare();
-        let shared = sink.clone();
         let spec = OperatorSpec {
             kind: kind.to_owned(),
-            states,
+            states: <<S::Writer as CommittingSinkWriter<T>>::State as State>::declare(),
             sink: !commits && !commits_globally,
             ..OperatorSpec::default()
         };
-        let make = move || SinkWriterOperator::<T, S>::new(shared.clone());
+        let make = move || SinkWriterOperator::<T, S>::new(sink.clone());
         let mut builder = self.env.builder.borrow_mut();
-        let written = builder.add_operator(spec, Inputs::of(&self.above), make);
-        let node = written.from();
+        let output = committers.output(builder.next_id());
+        let written = builder.add_with_output(spec, Inputs::of(&self.above), make, output);
+        let (committer, global_committer) = committers.declare(&mut builder, kind, &written);
+        drop(builder);
+        StreamSink { env: self.env.clone(), node: written.from(), committer, global_committer }
+    }
+}
+
+/// The part of a sink behind its writer. That of a built-in sink, which knows no record type of the program, is compiled once and not in
+/// every program.
+pub(crate) trait Committers<C> {
+    /// Returns the output of the writer, which gets this id.
+    fn output(&self, writer: NodeId) -> Output<Prepared<C>>;
+    /// Declares the committer and the global committer, if the sink has them, of a sink of this kind.
+    fn declare(
+        &self,
+        builder: &mut Builder,
+        kind: &str,
+        written: &Pending<Prepared<C>>,
+    ) -> (Option<NodeId>, Option<NodeId>);
+}
+
+/// The committers of a sink that takes records of type `T`.
+pub(crate) struct CommittersOf<T, S>(Shared<S>, PhantomData<fn(T)>);
+
+impl<T, S: Sink<T>> CommittersOf<T, S> {
+    pub(crate) fn new(sink: Shared<S>) -> Self {
+        Self(sink, PhantomData)
+    }
+}
+
+impl<T: Record, S: Sink<T>> Committers<S::Committable> for CommittersOf<T, S> {
+    fn output(&self, writer: NodeId) -> Output<Prepared<S::Committable>> {
+        Output::of(writer)
+    }
+
+    fn declare(
+        &self,
+        builder: &mut Builder,
+        kind: &str,
+        written: &Pending<Prepared<S::Committable>>,
+    ) -> (Option<NodeId>, Option<NodeId>) {
+        let (commits, commits_globally) = two_phase::commits::<T, S>();
         let spec = |role: &str, single| OperatorSpec {
             kind: format!("{kind}_{role}"),
             states: two_phase::declare::<S::Committable>(),
@@ -153,16 +206,16 @@ impl<T: Record> Stream<T> {
             ..OperatorSpec::default()
         };
         let committer = commits.then(|| {
-            let (inputs, sink) = (Inputs::of(std::slice::from_ref(&written)), sink.clone());
+            let (inputs, sink) = (Inputs::of(std::slice::from_ref(written)), self.0.clone());
             let make = move || two_phase::committer::<T, S>(sink.clone());
-            builder.add_operator(spec("committer", false), inputs, make).from()
+            builder.add_sink(spec("committer", false), inputs, make)
         });
         let global_committer = commits_globally.then(|| {
             let inputs = Inputs::of(&[written.clone().routed(Route::Rebalance, None)]);
+            let sink = self.0.clone();
             let make = move || two_phase::global_committer::<T, S>(sink.clone());
-            builder.add_operator(spec("global_committer", true), inputs, make).from()
+            builder.add_sink(spec("global_committer", true), inputs, make)
         });
-        drop(builder);
-        StreamSink { env: self.env.clone(), node, committer, global_committer }
+        (committer, global_committer)
     }
 }

@@ -176,6 +176,21 @@ pub(crate) fn set_on_node(
     what: &str,
     change: impl FnOnce(&mut NodeDraft),
 ) {
+    let mut change = Some(change);
+    let mut once = |draft: &mut NodeDraft| {
+        if let Some(change) = change.take() {
+            change(draft);
+        }
+    };
+    change_node(env, node, what, &mut once);
+}
+
+fn change_node(
+    env: &Environment,
+    node: Option<NodeId>,
+    what: &str,
+    change: &mut dyn FnMut(&mut NodeDraft),
+) {
     let mut builder = env.builder.borrow_mut();
     match node.and_then(|node| builder.node_mut(node)) {
         Some(node) => change(node),
@@ -276,7 +291,7 @@ impl<T: Record> Stream<T> {
                 _ if node.source => mistake = Some("the operator is a source".to_owned()),
                 Ok(downstream) => {
                     let from = self.node.unwrap_or(NodeId(0));
-                    above.push(Pending::of_side(from, tag.name(), downstream));
+                    above.push(Pending::of(from, Some(tag.name()), downstream));
                 }
                 Err(other) => mistake = Some(format!("it is also read with record type {other}")),
             }

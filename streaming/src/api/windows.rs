@@ -163,7 +163,7 @@ impl<T, S, W> WindowedStream<T, S, W> {
 
 impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W> {
     fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
-        let mut states = of_key::<S::Key>(W::states::<S, F>());
+        let mut states = of_key::<S::Key>(&W::states::<S, F>());
         states.iter_mut().for_each(|state| state.settings = self.assigner.settings());
         let spec = OperatorSpec { kind: W::KIND.to_owned(), states, ..OperatorSpec::default() };
         let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());

@@ -14,7 +14,7 @@
 use super::Partitioner;
 use crate::{
     batch::Batch,
-    operators::{BATCH_BYTES, BATCH_RECORDS, Consumer, Flow},
+    operators::{BATCH_BYTES, BATCH_RECORDS, Consumer, Control, Flow},
     seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters, TaskError},
     types::{Record, weigh},
 };
@@ -45,25 +45,34 @@ enum Left<T> {
 /// larger the records and the slower the consumers. A watermark goes with the next batch, or alone before another event or at a flush.
 /// While a channel refuses an element, the writer keeps what comes and is full: the chain then takes no more input.
 pub struct EdgeWriter<T> {
-    port: Box<dyn OutputPort>,
+    channels: Channels,
     partitioner: Box<dyn Partitioner<T>>,
     interrupt: Interrupt,
     /// Batches that came in and were not partitioned, in order, because the step was interrupted.
     rest: VecDeque<Left<T>>,
     /// The records that are not sent yet, by channel.
     buffers: Vec<Batch<T>>,
+    /// The bytes and the number of the records in all buffers and in `rest`.
+    open: (usize, usize),
+    /// The number of times that the chain has asked how many records to work on at once since records came here last.
+    quiet: Cell<u32>,
+    /// The maximum records of a batch, given the size of the records too; low until their size is known.
+    sized: usize,
+    /// The limit by which the buffers were filled last: none has as many records, or it was sent.
+    filled_to: usize,
+    ready: Vec<usize>,
+}
+
+/// The part of an [`EdgeWriter`] that knows no record type: it sends elements, and keeps those that a full channel refuses.
+struct Channels {
+    port: Box<dyn OutputPort>,
     /// The elements that a full channel refused, with their sizes in bytes, by channel.
     queues: Vec<VecDeque<(Element, usize)>>,
     queued: usize,
-    /// The bytes and the number of the records in all buffers and in `rest`.
-    open: (usize, usize),
     /// The bytes of all queued elements.
     queued_bytes: usize,
     /// The held bytes that the port was told last.
     reported: usize,
-    /// The maximum records and bytes of a batch, which follow from the number of channels.
-    most_records: usize,
-    most_bytes: usize,
     /// The maximum records of a batch by each channel's consumer; `None` if the consumer is not there yet, or was never sent a
     /// batch: one that has never worked knows nothing of its rate.
     asked: Vec<Option<usize>>,
@@ -71,15 +80,9 @@ pub struct EdgeWriter<T> {
     written: Vec<bool>,
     /// The smallest number in `asked`; low if there is none.
     paced: usize,
-    /// The number of times that the chain has asked how many records to work on at once since records came here last.
-    quiet: Cell<u32>,
-    /// The maximum records of a batch, given the size of the records too; low until their size is known.
-    sized: usize,
-    /// The smaller one of `sized` and `paced`.
-    limit: usize,
-    /// The limit by which the buffers were filled last: none has as many records, or it was sent.
-    filled_to: usize,
-    ready: Vec<usize>,
+    /// The maximum records and bytes of a batch, which follow from the number of channels.
+    most_records: usize,
+    most_bytes: usize,
     /// The newest watermark that came to this edge.
     watermark: i64,
     /// The last watermark that was sent, by channel.
@@ -92,52 +95,32 @@ fn smallest(asked: &[Option<usize>]) -> usize {
     asked.iter().flatten().copied().min().unwrap_or(FEWEST_RECORDS)
 }
 
-impl<T: Record> EdgeWriter<T> {
-    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several; one that calls a
-    /// function of the program stops between two records when `interrupt` is raised. The writer counts the records that it takes and the
-    /// newest watermark in `counters`.
-    pub fn new(
-        port: Box<dyn OutputPort>,
-        partitioner: Box<dyn Partitioner<T>>,
-        counters: Arc<TaskCounters>,
-        interrupt: Interrupt,
-    ) -> Self {
+impl Channels {
+    fn new(port: Box<dyn OutputPort>, counters: Arc<TaskCounters>) -> Self {
         let channels = port.channels();
         let share = |all: usize| OPEN_BATCHES * all / channels.max(1);
-        let most = share(BATCH_RECORDS).clamp(FEWEST_RECORDS, BATCH_RECORDS);
-        let most_bytes = share(BATCH_BYTES).clamp(FEWEST_BYTES, BATCH_BYTES);
         let asked: Vec<_> = (0..channels).map(|channel| port.batch_records(channel)).collect();
-        let paced = smallest(&asked);
-        // A record of a type without heap memory has the size of the type.
-        let sized = match std::mem::needs_drop::<T>() {
-            true => FEWEST_RECORDS,
-            false => most.min((most_bytes / size_of::<T>().max(1)).max(1)),
-        };
         Self {
             port,
-            partitioner,
-            interrupt,
-            rest: VecDeque::new(),
-            buffers: (0..channels).map(|_| Batch::default()).collect(),
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
-            open: (0, 0),
             queued_bytes: 0,
             reported: 0,
-            most_records: most,
-            most_bytes,
+            paced: smallest(&asked),
             asked,
             written: vec![false; channels],
-            paced,
-            quiet: Cell::new(0),
-            sized,
-            limit: sized.min(paced),
-            filled_to: sized.min(paced),
-            ready: Vec::new(),
+            most_records: share(BATCH_RECORDS).clamp(FEWEST_RECORDS, BATCH_RECORDS),
+            most_bytes: share(BATCH_BYTES).clamp(FEWEST_BYTES, BATCH_BYTES),
             watermark: i64::MIN,
             watermarks_sent: vec![i64::MIN; channels],
             counters,
         }
+    }
+
+    /// Returns the maximum records of a batch if the largest record has that many bytes.
+    fn most_for(&self, largest: usize) -> usize {
+        let by_bytes = self.most_bytes / largest.max(1);
+        self.most_records.min(by_bytes.max(1))
     }
 
     /// Sends an element of that many bytes, or queues it after those that wait for the channel.
@@ -154,38 +137,19 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Reports to the port how many bytes are held, if that has changed much.
-    fn report_held(&mut self) {
-        let held = self.open.0 + self.queued_bytes;
+    /// Reports to the port how many bytes are held, `open` of them in buffers, if that has changed much.
+    fn report_held(&mut self, open: usize) {
+        let held = open + self.queued_bytes;
         if held.abs_diff(self.reported) >= HELD_STEP || (held == 0 && self.reported > 0) {
             self.reported = held;
             self.port.hold(held as u64);
         }
     }
 
-    /// Sends a channel's buffer, if it has records; the next buffer gets room for `reserve` records.
-    fn ship(&mut self, channel: usize, reserve: usize) {
-        let Some(buffer) = self.buffers.get_mut(channel) else { return };
-        if buffer.is_empty() {
-            return;
-        }
-        let batch = std::mem::replace(buffer, Batch::with_capacity(reserve));
-        // Its size is its share of all buffers, so that no record is weighed twice.
-        let (open, records) = self.open;
-        let bytes = open * batch.len() / records.max(1);
-        self.open = (open - bytes, records - batch.len());
-        if self.partitioner.broadcasts() {
-            for other in 1..self.queues.len() {
-                self.send_batch(other, batch.clone(), bytes);
-            }
-        }
-        self.send_batch(channel, batch, bytes);
-    }
-
     /// Sends a batch, followed by the newest watermark if the channel has not been sent it.
-    fn send_batch(&mut self, channel: usize, batch: Batch<T>, bytes: usize) {
+    fn send_batch(&mut self, channel: usize, batch: ErasedBatch, bytes: usize) {
         let watermark = self.take_watermark(channel);
-        let batch = ErasedBatch::new(batch).with_watermark(watermark);
+        let batch = batch.with_watermark(watermark);
         self.send(channel, Element::Batch(batch), bytes);
         if let Some(written) = self.written.get_mut(channel) {
             *written = true;
@@ -193,14 +157,16 @@ impl<T: Record> EdgeWriter<T> {
         let now = self.port.batch_records(channel);
         if let Some(asked) = self.asked.get_mut(channel).filter(|asked| **asked != now) {
             *asked = now;
-            self.pace();
+            self.paced = smallest(&self.asked);
         }
     }
 
-    /// Sets the maximum records of a batch from what the channels' consumers have asked for.
-    fn pace(&mut self) {
-        self.paced = smallest(&self.asked);
-        self.limit = self.sized.min(self.paced);
+    /// Asks how many records a batch may have, if that are few.
+    fn ask_if_slow(&mut self) {
+        if self.paced < self.most_records {
+            // The consumer of a channel to which nothing was sent may have become fast.
+            self.ask_all();
+        }
     }
 
     /// Asks the channels on which batches were sent how many records a batch may have.
@@ -208,7 +174,7 @@ impl<T: Record> EdgeWriter<T> {
         for (channel, (asked, written)) in self.asked.iter_mut().zip(&self.written).enumerate() {
             *asked = if *written { self.port.batch_records(channel) } else { None };
         }
-        self.pace();
+        self.paced = smallest(&self.asked);
     }
 
     /// Returns the newest watermark and counts it as sent; `None` if the channel has been sent it already.
@@ -220,15 +186,8 @@ impl<T: Record> EdgeWriter<T> {
         })
     }
 
-    /// Sends all buffers, and the newest watermark alone to channels for which no batch carried it.
-    fn ship_all(&mut self) {
-        if self.paced < self.most_records {
-            // The consumer of a channel to which nothing was sent may have become fast.
-            self.ask_all();
-        }
-        for channel in 0..self.buffers.len() {
-            self.ship(channel, 0);
-        }
+    /// Sends the newest watermark alone to channels for which no batch carried it.
+    fn send_watermark(&mut self) {
         for channel in 0..self.queues.len() {
             if let Some(ms) = self.take_watermark(channel) {
                 self.send(channel, Element::Event(StreamEvent::Watermark(ms)), 0);
@@ -236,45 +195,15 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Sends the buffers that have `limit` records or more. A partitioner reports a buffer when its length reaches the limit, so that
-    /// this must be done when the limit is lowered.
-    fn ship_beyond(&mut self, limit: usize) {
-        for channel in 0..self.buffers.len() {
-            if self.buffers.get(channel).is_some_and(|buffer| buffer.len() >= limit) {
-                self.ship(channel, limit);
-            }
-        }
+    /// Keeps a watermark, which waits for the next batch.
+    fn keep_watermark(&mut self, ms: i64) {
+        // The counter holds the bits of the signed number.
+        self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
+        self.watermark = self.watermark.max(ms);
     }
 
-    /// Moves the records of a batch into the buffers of their channels and sends the full ones. Records that are left because the
-    /// step is interrupted become the first of `rest`.
-    fn distribute(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
-        // Sending may lower the limit again.
-        while self.limit < std::mem::replace(&mut self.filled_to, self.limit) {
-            self.ship_beyond(self.limit);
-        }
-        let mut ready = std::mem::take(&mut self.ready);
-        let Self { partitioner, buffers, limit, interrupt, .. } = self;
-        partitioner.partition(batch, buffers, *limit, &mut ready, interrupt)?;
-        for channel in ready.drain(..) {
-            self.ship(channel, self.limit);
-        }
-        self.ready = ready;
-        if !batch.is_empty() {
-            self.rest.push_front(Left::Batch(std::mem::take(batch)));
-        }
-        Ok(())
-    }
-
-    /// Sends an event to all channels, after all records that came before it; a watermark waits for the next batch.
-    fn pass(&mut self, event: StreamEvent) {
-        if let StreamEvent::Watermark(ms) = event {
-            // The counter holds the bits of the signed number.
-            self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
-            self.watermark = self.watermark.max(ms);
-            return;
-        }
-        self.ship_all();
+    /// Sends an event to all channels.
+    fn send_event(&mut self, event: StreamEvent) {
         for channel in 0..self.queues.len() {
             self.send(channel, Element::Event(event), 0);
         }
@@ -300,13 +229,121 @@ impl<T: Record> EdgeWriter<T> {
     }
 }
 
+impl<T: Record> EdgeWriter<T> {
+    /// Creates a writer that sends to `port`. `partitioner` selects the channel of each record if there are several; one that calls a
+    /// function of the program stops between two records when `interrupt` is raised. The writer counts the records that it takes and the
+    /// newest watermark in `counters`.
+    pub fn new(
+        port: Box<dyn OutputPort>,
+        partitioner: Box<dyn Partitioner<T>>,
+        counters: Arc<TaskCounters>,
+        interrupt: Interrupt,
+    ) -> Self {
+        let mut buffers = Vec::new();
+        buffers.resize_with(port.channels(), Batch::default);
+        let channels = Channels::new(port, counters);
+        // A record of a type without heap memory has the size of the type.
+        let sized = match std::mem::needs_drop::<T>() {
+            true => FEWEST_RECORDS,
+            false => channels.most_for(size_of::<T>()),
+        };
+        let filled_to = sized.min(channels.paced);
+        Self {
+            channels,
+            partitioner,
+            interrupt,
+            rest: VecDeque::new(),
+            buffers,
+            open: (0, 0),
+            quiet: Cell::new(0),
+            sized,
+            filled_to,
+            ready: Vec::new(),
+        }
+    }
+
+    /// Returns the maximum records of a batch.
+    fn limit(&self) -> usize {
+        self.sized.min(self.channels.paced)
+    }
+
+    /// Sends a channel's buffer, if it has records; the next buffer gets room for `reserve` records.
+    fn ship(&mut self, channel: usize, reserve: usize) {
+        let Some(buffer) = self.buffers.get_mut(channel) else { return };
+        if buffer.is_empty() {
+            return;
+        }
+        let batch = std::mem::replace(buffer, Batch::with_capacity(reserve));
+        // Its size is its share of all buffers, so that no record is weighed twice.
+        let (open, records) = self.open;
+        let bytes = open * batch.len() / records.max(1);
+        self.open = (open - bytes, records - batch.len());
+        if self.partitioner.broadcasts() {
+            for other in 1..self.buffers.len() {
+                self.channels.send_batch(other, ErasedBatch::new(batch.clone()), bytes);
+            }
+        }
+        self.channels.send_batch(channel, ErasedBatch::new(batch), bytes);
+    }
+
+    /// Sends all buffers, and the newest watermark alone to channels for which no batch carried it.
+    fn ship_all(&mut self) {
+        self.channels.ask_if_slow();
+        for channel in 0..self.buffers.len() {
+            self.ship(channel, 0);
+        }
+        self.channels.send_watermark();
+    }
+
+    /// Sends the buffers that have `limit` records or more. A partitioner reports a buffer when its length reaches the limit, so that
+    /// this must be done when the limit is lowered.
+    fn ship_beyond(&mut self, limit: usize) {
+        for channel in 0..self.buffers.len() {
+            if self.buffers.get(channel).is_some_and(|buffer| buffer.len() >= limit) {
+                self.ship(channel, limit);
+            }
+        }
+    }
+
+    /// Moves the records of a batch into the buffers of their channels and sends the full ones. Records that are left because the
+    /// step is interrupted become the first of `rest`.
+    fn distribute(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        // Sending may lower the limit again.
+        let mut limit = self.limit();
+        while limit < std::mem::replace(&mut self.filled_to, limit) {
+            self.ship_beyond(limit);
+            limit = self.limit();
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        let Self { partitioner, buffers, interrupt, .. } = self;
+        partitioner.partition(batch, buffers, limit, &mut ready, interrupt)?;
+        for channel in ready.drain(..) {
+            self.ship(channel, self.limit());
+        }
+        self.ready = ready;
+        if !batch.is_empty() {
+            self.rest.push_front(Left::Batch(std::mem::take(batch)));
+        }
+        Ok(())
+    }
+
+    /// Sends an event to all channels, after all records that came before it; a watermark waits for the next batch.
+    fn pass(&mut self, event: StreamEvent) {
+        if let StreamEvent::Watermark(ms) = event {
+            return self.channels.keep_watermark(ms);
+        }
+        self.ship_all();
+        self.channels.send_event(event);
+    }
+}
+
 impl<T: Record> Consumer<T> for EdgeWriter<T> {
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         if batch.is_empty() {
-            return Ok(self.queued == 0 && self.rest.is_empty());
+            return Ok(self.channels.queued == 0 && self.rest.is_empty());
         }
         self.quiet.set(0);
-        TaskCounters::add(&self.counters.records_out, batch.len() as u64);
+        TaskCounters::add(&self.channels.counters.records_out, batch.len() as u64);
         // Those of an edge before are of other keys.
         batch.forget_hashes();
         let (bytes, largest) = weigh(batch.records());
@@ -314,17 +351,15 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         let beside = batch.bytes_beside() + hashes * batch.len();
         let (bytes, largest) = (bytes + beside, largest + beside / batch.len());
         self.open = (self.open.0 + bytes, self.open.1 + batch.len());
-        let by_bytes = self.most_bytes / largest.max(1);
-        self.sized = self.most_records.min(by_bytes.max(1));
-        let limit = self.sized.min(self.paced);
-        self.limit = limit;
+        self.sized = self.channels.most_for(largest);
+        let limit = self.limit();
         if let [only] = self.buffers.as_mut_slice() {
             only.append(batch);
             if only.len() >= limit {
                 self.ship(0, limit);
             }
-            self.report_held();
-            return Ok(self.queued == 0);
+            self.channels.report_held(self.open.0);
+            return Ok(self.channels.queued == 0);
         }
         let waits = self.partitioner.calls_function() && self.interrupt.is_raised();
         if waits || !self.rest.is_empty() {
@@ -332,16 +367,18 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         } else {
             self.distribute(batch)?;
         }
-        self.report_held();
-        Ok(self.queued == 0 && self.rest.is_empty())
+        self.channels.report_held(self.open.0);
+        Ok(self.channels.queued == 0 && self.rest.is_empty())
     }
+}
 
+impl<T: Record> Control for EdgeWriter<T> {
     fn resume(&mut self) -> Result<(), TaskError> {
         if self.rest.is_empty() {
             return Ok(());
         }
         // At least one record, so that the chain proceeds however often a step is interrupted.
-        while self.queued == 0
+        while self.channels.queued == 0
             && let Some(left) = self.rest.pop_front()
         {
             match left {
@@ -354,7 +391,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
                 }
             }
         }
-        self.report_held();
+        self.channels.report_held(self.open.0);
         Ok(())
     }
 
@@ -372,7 +409,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
     }
 
     fn full(&self) -> bool {
-        self.queued > 0
+        self.channels.queued > 0
     }
 
     fn most_at_once(&self) -> usize {
@@ -380,15 +417,15 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         // what its consumer can take is no reason to work in small parts.
         let quiet = self.quiet.replace(self.quiet.get().saturating_add(1));
         let factor = 1_usize.checked_shl(quiet).unwrap_or(usize::MAX);
-        self.sized.min(self.paced.saturating_mul(factor)).min(BATCH_RECORDS)
+        self.sized.min(self.channels.paced.saturating_mul(factor)).min(BATCH_RECORDS)
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
-        self.retry();
-        if partial && self.queued == 0 {
+        self.channels.retry();
+        if partial && self.channels.queued == 0 {
             self.ship_all();
         }
-        self.report_held();
-        Ok(self.queued == 0)
+        self.channels.report_held(self.open.0);
+        Ok(self.channels.queued == 0)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     batch::Batch,
-    operators::{BATCH_RECORDS, Consumer, Flow},
+    operators::{BATCH_RECORDS, Consumer, Control, Flow},
     seam::{StreamEvent, TaskError},
     types::Record,
 };
@@ -22,9 +22,6 @@ impl<T> FanOut<T> {
 }
 
 impl<T: Record> Consumer<T> for FanOut<T> {
-    fn open(&mut self) -> Result<(), TaskError> {
-        self.edges.iter_mut().try_for_each(|edge| edge.open())
-    }
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         let mut takes_more = true;
         if let Some((last, others)) = self.edges.split_last_mut() {
@@ -37,6 +34,12 @@ impl<T: Record> Consumer<T> for FanOut<T> {
         }
         batch.clear();
         Ok(takes_more)
+    }
+}
+
+impl<T: Record> Control for FanOut<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        self.edges.iter_mut().try_for_each(|edge| edge.open())
     }
     fn resume(&mut self) -> Result<(), TaskError> {
         for edge in &mut self.edges {
@@ -61,7 +64,12 @@ impl<T: Record> Consumer<T> for FanOut<T> {
         self.edges.iter().any(|edge| edge.full())
     }
     fn most_at_once(&self) -> usize {
-        self.edges.iter().map(|edge| edge.most_at_once()).min().unwrap_or(BATCH_RECORDS)
+        // A loop: programs compile it for each record type, which makes adapters dear.
+        let mut most = BATCH_RECORDS;
+        for edge in &self.edges {
+            most = most.min(edge.most_at_once());
+        }
+        most
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
         let mut sent = true;
@@ -87,6 +95,9 @@ impl<T: Send> Consumer<T> for NoConsumer {
         batch.clear();
         Ok(true)
     }
+}
+
+impl Control for NoConsumer {
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }

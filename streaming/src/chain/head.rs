@@ -3,7 +3,7 @@
 use super::{Alignment, Step};
 use crate::{
     batch::{Batch, OwnedParts},
-    operators::{Consumer, Flow, OperatorMail},
+    operators::{Consumer, Control, Flow, OperatorMail},
     seam::{
         Barrier, Element, ErasedBatch, InputPort, Interrupt, Polled, Progress, StreamEvent,
         TaskCounters, TaskError,
@@ -114,10 +114,8 @@ pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 /// The head of a chain that reads inputs in turn, aligns their watermarks and barriers, and hands their records, converted to one type, to
 /// the chain. A batch of another record type fails the task with [`TaskError::Codec`], an input that finishes without its end of input with
 /// [`TaskError::Deployment`].
-pub struct InputHead<T> {
+pub struct InputHead {
     ports: Vec<Box<dyn InputPort>>,
-    /// The conversion of each port's batches.
-    open: Vec<OpenBatch<T>>,
     /// The number of each port's first channel among all channels.
     offsets: Vec<usize>,
     /// The port to poll next.
@@ -126,10 +124,7 @@ pub struct InputHead<T> {
     steps: VecDeque<Step>,
     /// The time that the operators have taken for the barrier that passes through the chain.
     pause: Duration,
-    /// The rest of the batch at work, and the part of it that is handed on at once.
-    current: OwnedParts<T>,
-    part: Batch<T>,
-    consumer: Box<dyn Consumer<T>>,
+    feed: Box<dyn Feed>,
     passed: Vec<PassedBarrier>,
     ended: bool,
     counters: Arc<TaskCounters>,
@@ -137,45 +132,46 @@ pub struct InputHead<T> {
     place: String,
 }
 
-impl<T: Send + 'static> InputHead<T> {
-    /// Creates a head that reads `inputs` in turn and hands their records to `consumer`. `place` names the chain in errors.
-    /// `barriers_after_end` is true if inputs deliver barriers after their end, as in a job with a final checkpoint.
-    pub fn new(
-        inputs: Vec<(Box<dyn InputPort>, OpenBatch<T>)>,
-        consumer: Box<dyn Consumer<T>>,
-        counters: Arc<TaskCounters>,
-        interrupt: Interrupt,
-        barriers_after_end: bool,
-        place: String,
-    ) -> Self {
-        let (ports, open): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
-        let mut offsets = Vec::with_capacity(ports.len());
-        let mut channels = 0;
-        for port in &ports {
-            offsets.push(channels);
-            channels += port.channels();
-        }
-        Self {
-            ports,
-            open,
-            offsets,
-            turn: 0,
-            alignment: Alignment::new(channels, barriers_after_end),
-            steps: VecDeque::new(),
-            pause: Duration::ZERO,
-            current: OwnedParts::default(),
-            part: Batch::default(),
-            consumer,
-            passed: Vec::new(),
-            ended: false,
-            counters,
-            interrupt,
-            place,
-        }
-    }
-
+/// The part of an [`InputHead`] that knows the record type: the batch at work and the rest of the chain. All else is compiled once, not in
+/// every program and for every record type.
+pub(crate) trait Feed: Send {
+    /// Returns the rest of the chain.
+    fn chain(&self) -> &dyn Control;
+    /// Returns the rest of the chain, to call it.
+    fn chain_mut(&mut self) -> &mut dyn Control;
     /// Hands the batch at work to the chain, part by part. Returns `None` when the batch is done, else how the step
     /// ends.
+    fn work_off(&mut self) -> Result<Option<Progress>, TaskError>;
+    /// Converts a batch of the port with that number and hands it to the chain, which makes it the batch at work if it is large. `place`
+    /// names the chain in errors.
+    fn take(&mut self, port: usize, batch: ErasedBatch, place: &str) -> Result<(), TaskError>;
+}
+
+struct Records<T> {
+    /// The conversion of each port's batches.
+    open: Vec<OpenBatch<T>>,
+    /// The rest of the batch at work, and the part of it that is handed on at once.
+    current: OwnedParts<T>,
+    part: Batch<T>,
+    consumer: Box<dyn Consumer<T>>,
+}
+
+/// Returns the part of an [`InputHead`] that converts the batches of each port by its function in `open` and hands the records to `consumer`.
+pub(crate) fn feed<T: Send + 'static>(
+    open: Vec<OpenBatch<T>>,
+    consumer: Box<dyn Consumer<T>>,
+) -> Box<dyn Feed> {
+    Box::new(Records { open, current: OwnedParts::default(), part: Batch::default(), consumer })
+}
+
+impl<T: Send + 'static> Feed for Records<T> {
+    fn chain(&self) -> &dyn Control {
+        &*self.consumer
+    }
+    fn chain_mut(&mut self) -> &mut dyn Control {
+        &mut *self.consumer
+    }
+
     fn work_off(&mut self) -> Result<Option<Progress>, TaskError> {
         loop {
             if self.consumer.is_interrupted() {
@@ -194,6 +190,55 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
+    fn take(&mut self, port: usize, batch: ErasedBatch, place: &str) -> Result<(), TaskError> {
+        let opened = self.open.get(port).and_then(|open| open(batch).ok());
+        let mut batch = opened.ok_or_else(|| other_type(place, type_name::<T>()))?;
+        if batch.len() <= self.consumer.most_at_once() {
+            return self.consumer.batch(&mut batch).map(drop);
+        }
+        self.current = batch.into();
+        Ok(())
+    }
+}
+
+fn other_type(place: &str, wanted: &'static str) -> TaskError {
+    let source = crate::types::CodecError::OtherType(wanted);
+    TaskError::Codec { place: place.to_owned(), source }
+}
+
+impl InputHead {
+    /// Creates a head that reads `ports` in turn and hands their batches to `feed`. `place` names the chain in errors.
+    /// `barriers_after_end` is true if inputs deliver barriers after their end, as in a job with a final checkpoint.
+    pub(crate) fn new(
+        ports: Vec<Box<dyn InputPort>>,
+        feed: Box<dyn Feed>,
+        counters: Arc<TaskCounters>,
+        interrupt: Interrupt,
+        barriers_after_end: bool,
+        place: String,
+    ) -> Self {
+        let mut offsets = Vec::with_capacity(ports.len());
+        let mut channels = 0;
+        for port in &ports {
+            offsets.push(channels);
+            channels += port.channels();
+        }
+        Self {
+            ports,
+            offsets,
+            turn: 0,
+            alignment: Alignment::new(channels, barriers_after_end),
+            steps: VecDeque::new(),
+            pause: Duration::ZERO,
+            feed,
+            passed: Vec::new(),
+            ended: false,
+            counters,
+            interrupt,
+            place,
+        }
+    }
+
     fn take_batch(
         &mut self,
         port: usize,
@@ -205,16 +250,7 @@ impl<T: Send + 'static> InputHead<T> {
             // These steps are done after the batch's records, because the watermark follows them.
             self.steps.extend(self.alignment.event(channel, StreamEvent::Watermark(ms)));
         }
-        let opened = self.open.get(port).and_then(|open| open(batch).ok());
-        let mut batch = opened.ok_or_else(|| TaskError::Codec {
-            place: self.place.clone(),
-            source: crate::types::CodecError::OtherType(type_name::<T>()),
-        })?;
-        if batch.len() <= self.consumer.most_at_once() {
-            return self.consumer.batch(&mut batch).map(drop);
-        }
-        self.current = batch.into();
-        Ok(())
+        self.feed.take(port, batch, &self.place)
     }
 
     /// Does the steps that events have caused. Returns `None` when all are done, else how the task's step ends.
@@ -223,7 +259,7 @@ impl<T: Send + 'static> InputHead<T> {
             match step {
                 Step::Emit(event) => {
                     let began = matches!(event, StreamEvent::Barrier(_)).then(Instant::now);
-                    let flow = self.consumer.event(event)?;
+                    let flow = self.feed.chain_mut().event(event)?;
                     self.pause += began.map_or(Duration::ZERO, |began| began.elapsed());
                     match flow {
                         Flow::Done => {}
@@ -294,21 +330,21 @@ enum Poll {
     Finished,
 }
 
-impl<T: Send + 'static> Head for InputHead<T> {
+impl Head for InputHead {
     fn open(&mut self) -> Result<(), TaskError> {
-        self.consumer.open()
+        self.feed.chain_mut().open()
     }
 
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
         let mut worked = 0;
         loop {
-            if let Some(progress) = self.work_off()? {
+            if let Some(progress) = self.feed.work_off()? {
                 return Ok(progress);
             }
             if let Some(progress) = self.do_steps()? {
                 return Ok(progress);
             }
-            if self.consumer.full() {
+            if self.feed.chain().full() {
                 return Ok(Progress::Blocked);
             }
             // Small batches leave no rest when a step is interrupted, so that the flag is looked at between them too.
@@ -342,42 +378,42 @@ impl<T: Send + 'static> Head for InputHead<T> {
         Ok(())
     }
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
-        self.consumer.deliver(to, mail)
+        self.feed.chain_mut().deliver(to, mail)
     }
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
-        self.consumer.notify_complete(checkpoint)
+        self.feed.chain_mut().notify_complete(checkpoint)
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
-        self.consumer.flush(partial)
+        self.feed.chain_mut().flush(partial)
     }
     fn full(&self) -> bool {
-        self.consumer.full()
+        self.feed.chain().full()
     }
     fn resume(&mut self) -> Result<(), TaskError> {
-        self.consumer.resume()
+        self.feed.chain_mut().resume()
     }
     fn is_interrupted(&self) -> bool {
-        self.consumer.is_interrupted()
+        self.feed.chain().is_interrupted()
     }
     fn writes(&self) -> Option<u64> {
-        self.consumer.writes()
+        self.feed.chain().writes()
     }
     fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
-        self.consumer.write_snapshots(slice)
+        self.feed.chain_mut().write_snapshots(slice)
     }
     fn abort_snapshots(&mut self, checkpoint: u64) {
-        self.consumer.abort_snapshots(checkpoint);
+        self.feed.chain_mut().abort_snapshots(checkpoint);
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)
     }
     fn is_committing(&self) -> bool {
-        self.consumer.is_committing()
+        self.feed.chain().is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
-        self.consumer.close()
+        self.feed.chain_mut().close()
     }
     fn dispose(&mut self) {
-        self.consumer.dispose();
+        self.feed.chain_mut().dispose();
     }
 }

@@ -4,7 +4,7 @@ use super::{fixtures::TestPort, *};
 use crate::{
     batch::Batch,
     harness::Harness,
-    operators::{ByValue, Collector, Consumer, OutputTag},
+    operators::{ByValue, Collector, Consumer, Control, OutputTag},
     seam::{Interrupt, StreamEvent},
     sources::CollectionSource,
     time::WatermarkStrategy,

@@ -17,6 +17,7 @@ pub use align::{Alignment, Step};
 pub use assembly::{Assembly, ChainInfo, NodeInfo};
 pub use edge_writer::EdgeWriter;
 pub use fan_out::{FanOut, NoConsumer};
+pub(crate) use head::{Feed, feed};
 pub use head::{Head, InputHead, OpenBatch, PassedBarrier};
 pub use partition::{Broadcast, ByFunction, HashByKey, Partitioner, RoundRobin};
 pub use runner::ChainTask;

@@ -5,7 +5,7 @@ use crate::{
     batch::Batch,
     harness::Harness,
     operators::{
-        BoxError, ByReference, ByValue, Collector, Consumer, KeySelector, Link, Operator,
+        BoxError, ByReference, ByValue, Collector, Consumer, Control, KeySelector, Link, Operator,
         OperatorContext, ProcessFunction, SideOutputs,
     },
     seam::{Element, ErasedBatch, Interrupt, Progress, StreamEvent, TaskCounters, TaskError},
@@ -394,8 +394,8 @@ fn a_step_that_is_interrupted_takes_no_further_batch() {
     let link = Link::new(told, Box::new(NoConsumer), SideOutputs::default(), context);
     let open: OpenBatch<u64> = |batch| ErasedBatch::downcast::<u64>(batch);
     let mut head = InputHead::new(
-        vec![(Box::new(Drops) as _, open)],
-        Box::new(link),
+        vec![Box::new(Drops)],
+        feed(vec![open], Box::new(link)),
         Arc::new(TaskCounters::default()),
         interrupt.clone(),
         false,

@@ -33,10 +33,16 @@ pub(crate) type MakeHead = Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Head>,
 /// Makes an operator together with the rest of its chain.
 pub(crate) type MakeConsumer<T> =
     Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Consumer<T>>, TaskError> + Send>;
+/// Returns a function that makes the end of a chain behind a sink.
+pub(crate) fn make_end() -> MakeConsumer<()> {
+    Box::new(|_| Ok(Box::new(NoConsumer)))
+}
+
 /// Makes the partitioner of one subtask of a producer. Its arguments are the numbers of channels and of key groups.
 pub(crate) type MakePartitioner<T> = Box<dyn FnMut(usize, u32) -> Box<dyn Partitioner<T>> + Send>;
 
 /// One input edge of a node.
+#[derive(Clone)]
 pub(crate) struct Read {
     pub(crate) from: NodeId,
     /// Name of the side output that is read; `None` for the main output.

@@ -6,7 +6,7 @@
 //! waits for the end of the call, as it does during any long call. Nothing here may wait without a task that can be woken, or after the
 //! task was told to stop.
 
-use super::{Consumer, OperatorMail, SideOutputs, load::Load, split_ticket};
+use super::{Consumer, Control, OperatorMail, SideOutputs, load::Load, split_ticket};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{Interrupt, Mail, RunningTask, TaskError},
@@ -60,6 +60,16 @@ impl Backlog {
             self.clear();
             return Ok(HandedOn::TakesMore);
         }
+        self.keep(bytes, next, interrupt)
+    }
+
+    /// Counts bytes that the chain behind has kept, which works them off if they have become much.
+    fn keep(
+        &mut self,
+        bytes: usize,
+        next: &mut dyn Control,
+        interrupt: &Interrupt,
+    ) -> Result<HandedOn, TaskError> {
         self.kept = self.kept.saturating_add(bytes);
         self.since = self.since.saturating_add(bytes);
         let most = if next.full() { AGAIN_BYTES } else { MOST_BYTES };
@@ -84,7 +94,7 @@ impl Backlog {
 
 /// Lets the rest of the chain work on as in its next step, until nothing is left or an output is full. A task that was told to stop does
 /// not.
-fn work_off<T>(next: &mut dyn Consumer<T>, interrupt: &Interrupt) -> Result<(), TaskError> {
+fn work_off(next: &mut dyn Control, interrupt: &Interrupt) -> Result<(), TaskError> {
     keeping_raised(interrupt, || {
         // Mail, or a look at the clock, raises the flag meanwhile: then it goes on nevertheless, because the mail waits for the call
         // anyway.
@@ -115,8 +125,8 @@ fn keeping_raised<T>(interrupt: &Interrupt, work: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// Fails as [`Consumer::batch`] does.
-pub(crate) fn wait_for_room<T>(
-    next: &mut dyn Consumer<T>,
+pub(crate) fn wait_for_room(
+    next: &mut dyn Control,
     sides: &mut SideOutputs,
     interrupt: &Interrupt,
 ) -> Result<(), TaskError> {
@@ -146,9 +156,9 @@ pub(crate) fn wait_for_room<T>(
 }
 
 /// Hands the replies that have come for operators behind to them, and a timer that is due: what it does may set another one.
-fn hand_mail_on<T>(
+fn hand_mail_on(
     task: &dyn RunningTask,
-    next: &mut dyn Consumer<T>,
+    next: &mut dyn Control,
     interrupt: &Interrupt,
 ) -> Result<(), TaskError> {
     while !interrupt.is_for_good()
@@ -184,6 +194,9 @@ mod tests {
             batch.clear();
             Ok(false)
         }
+    }
+
+    impl Control for Full {
         fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
             Ok(Flow::Done)
         }

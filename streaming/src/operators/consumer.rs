@@ -133,7 +133,18 @@ pub enum Flow {
 /// if records were left unprocessed, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
 /// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
 /// chain, holds nothing back and is never full.
-pub trait Consumer<T>: Send {
+pub trait Consumer<T>: Control {
+    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if it is full (see
+    /// [`Control::full`]) or the step was interrupted.
+    ///
+    /// # Errors
+    /// Returns the error of an operator that fails; the task is over then.
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
+}
+
+/// The part of a [`Consumer`] that knows no record type: all but the records themselves. Code that a program would otherwise compile anew
+/// for each of its record types uses the rest of a chain by this trait.
+pub trait Control: Send {
     /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
     ///
     /// # Errors
@@ -141,12 +152,6 @@ pub trait Consumer<T>: Send {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if it is full (see
-    /// [`Consumer::full`]) or the step was interrupted.
-    ///
-    /// # Errors
-    /// Returns the error of an operator that fails; the task is over then.
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
     /// Continues with records that were taken but not processed, because the step was interrupted or the chain was full, until that is so
     /// again. Does nothing by default.
     ///
@@ -156,7 +161,7 @@ pub trait Consumer<T>: Send {
         Ok(())
     }
     /// Returns true if records were taken but not processed, because the step was interrupted or the chain was full.
-    /// [`Consumer::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those. False
+    /// [`Control::resume`] continues with them. No event may be handed in then, and records that are handed in wait behind those. False
     /// by default.
     fn is_interrupted(&self) -> bool {
         false
@@ -200,7 +205,7 @@ pub trait Consumer<T>: Send {
         Ok(())
     }
     /// Makes the operators of the chain drop the snapshots that they still write for an aborted checkpoint. An operator that cannot goes
-    /// on writing, see [`Consumer::writes`].
+    /// on writing, see [`Control::writes`].
     fn abort_snapshots(&mut self, _checkpoint: u64) {}
     /// Returns true if the operator `node` is one of this chain. False by default.
     fn runs(&self, _node: model::NodeId) -> bool {
@@ -216,7 +221,7 @@ pub trait Consumer<T>: Send {
     }
     /// Tells all operators, from this one to the last one, that a checkpoint is complete in the whole job, so that they commit what was
     /// prepared for it; see [`Operator::notify_complete`](super::Operator::notify_complete). The commits may go on after the
-    /// return, see [`Consumer::is_committing`].
+    /// return, see [`Control::is_committing`].
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.

@@ -66,7 +66,7 @@ pub use self::{
     assign::AssignWatermarks,
     broadcast::{BroadcastOperator, InspectBroadcast, Reading, TakesBroadcast},
     connected::{BothInputs, EitherKey},
-    consumer::Consumer,
+    consumer::{Consumer, Control},
     context::ChainShared,
     keyed::{
         ByReference, ByValue, Count, Fold, Folding, Keyed, KeyedFold, Reduce, Sum, UpdateMode,

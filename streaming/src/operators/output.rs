@@ -16,8 +16,8 @@ use crate::{
 use std::collections::VecDeque;
 
 /// The number of records at which an output hands its batch on to the next operator. A batch of large records is handed on earlier, once it
-/// has 256 KiB of them. Also the number of records that the task hands to its chain at once, unless [`Consumer::most_at_once`] of the chain
-/// returns fewer.
+/// has 256 KiB of them. Also the number of records that the task hands to its chain at once, unless the chain's
+/// [`most_at_once`](super::Control::most_at_once) returns fewer.
 pub const BATCH_RECORDS: usize = 1_024;
 
 /// The output of a function or an operator: [`Collector::collect`] emits a record to the next operator, [`Collector::collect_to`] one to a

@@ -83,6 +83,9 @@ impl<T: Send> Consumer<T> for Door {
         batch.clear();
         Ok(!end.closed)
     }
+}
+
+impl Control for Door {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         let mut end = self.0.lock().unwrap();
         if end.closed {
@@ -95,7 +98,7 @@ impl<T: Send> Consumer<T> for Door {
         self.0.lock().unwrap().closed
     }
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
-        Ok(!Consumer::<T>::full(self))
+        Ok(!Control::full(self))
     }
 }
 
@@ -116,7 +119,7 @@ where
 {
     let context = OperatorContext::for_tests_with(0, 1, clock);
     let mut link = Link::new(operator, Box::new(next), SideOutputs::default(), context);
-    Consumer::<T>::open(&mut link).unwrap();
+    Control::open(&mut link).unwrap();
     link
 }
 
@@ -350,16 +353,16 @@ fn timers_that_were_due_when_they_were_restored_fire_before_records() {
     let context = context.restoring(vec![snapshot]);
     let mut link: Link<u64, _> =
         Link::new(sleeps(), Box::new(door.clone()), SideOutputs::default(), context);
-    Consumer::<u64>::open(&mut link).unwrap();
-    assert!(Consumer::<u64>::full(&link), "no record comes before the timer");
+    Control::open(&mut link).unwrap();
+    assert!(Control::full(&link), "no record comes before the timer");
     door.close(true);
     clock.next().unwrap();
     ring(&mut link, 0);
     door.close(false);
-    assert!(Consumer::<u64>::full(&link), "it could not fire");
+    assert!(Control::full(&link), "it could not fire");
     clock.next().unwrap();
     ring(&mut link, 0);
-    assert!(!Consumer::<u64>::full(&link));
+    assert!(!Control::full(&link));
     assert_eq!(door.came(), [Ok(3)], "the others are due by now too");
 }
 
@@ -563,6 +566,9 @@ impl<T: Send> Consumer<T> for Untimed {
         batch.clear();
         Ok(true)
     }
+}
+
+impl Control for Untimed {
     fn event(&mut self, _: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
@@ -750,7 +756,7 @@ fn the_final_snapshot_has_what_an_operator_still_commits() {
     let taken = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let (operator, context) = (HasCommits(Arc::clone(&taken)), OperatorContext::for_tests(0, 1));
     let mut link = Link::new(operator, Box::new(Door::default()), SideOutputs::default(), context);
-    Consumer::<u64>::open(&mut link).unwrap();
+    Control::open(&mut link).unwrap();
     assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
     let barrier =
         crate::seam::Barrier { checkpoint: 2, last: true, ..crate::seam::Barrier::default() };
@@ -764,7 +770,7 @@ fn the_final_snapshot_has_keyed_state_only_for_a_savepoint_or_a_directory() {
     let written = |at_end: bool, barrier: Barrier, context: OperatorContext| {
         let mut link =
             Link::new(HasKeys, Box::new(Door::default()), SideOutputs::default(), context);
-        Consumer::<u64>::open(&mut link).unwrap();
+        Control::open(&mut link).unwrap();
         if at_end {
             assert_eq!(link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
         }
@@ -970,6 +976,9 @@ impl Consumer<usize> for Timed {
         batch.each(|record, time| seen.push((record, time)));
         Ok(true)
     }
+}
+
+impl Control for Timed {
     fn event(&mut self, _: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }

@@ -1,15 +1,21 @@
 //! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
-    Checksum, CollectSink, Discard, Print, checksum::Total, collect, collect::CollectFactory,
-    text::TextSink,
+    Checksum, CollectSink, Discard, Print,
+    checksum::Total,
+    collect,
+    collect::CollectFactory,
+    text::{self, TextSink},
 };
 use crate::{
     api::{Stream, StreamSink},
     operators::Process,
     types::{Record, ToLine},
 };
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 impl<T: Record> Stream<T> {
     /// Prints every record as a line on the standard output of the process that runs its task, batch by batch; a failed write fails the
@@ -38,7 +44,8 @@ impl<T: Record> Stream<T> {
         T: ToLine,
     {
         let destination = self.env.resolve("file sink", path.as_ref());
-        self.sink_of_kind("file_sink", TextSink::new(destination))
+        let sink = Arc::new(Mutex::new(TextSink::new(destination)));
+        self.add_writer("file_sink", sink.clone(), &*text::committers(sink))
     }
 
     /// Sends every record as a line to the attached client, by way of a coordinator beside the JobMaster, which keeps 8 MiB of lines in

@@ -64,13 +64,27 @@ impl Environment {
     /// job fails at its start if the path does not exist. See [`FileSource`], which gives each split watermarks of its own. A line that
     /// is not UTF-8 fails the task: use [`Environment::read_lines`] for such files.
     pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
-        self.text("text_source", path.as_ref(), None, files::open)
+        self.text_lines(path.as_ref())
+    }
+
+    // These know no type of the program: their code, that of whole sources, is compiled here and not in every program.
+    fn text_lines(&self, path: &Path) -> Stream<String> {
+        self.text("text_source", path, None, files::open)
+    }
+    fn byte_lines(&self, path: &Path) -> Stream<Vec<u8>> {
+        self.text("line_source", path, None, files::open)
+    }
+    fn numbers(&self, source: SequenceSource) -> Stream<u64> {
+        self.source_without_times("sequence", source)
+    }
+    fn socket(&self, source: SocketSource<String>) -> Stream<String> {
+        self.source_without_times("socket", source)
     }
 
     /// Creates a bounded stream of the lines of a file, or of all files below a folder, as bytes, which need not be UTF-8. All else is
     /// as in [`Environment::read_text_file`].
     pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
-        self.text("line_source", path.as_ref(), None, files::open)
+        self.byte_lines(path.as_ref())
     }
 
     pub(crate) fn text<T: FromLine>(
@@ -96,13 +110,13 @@ impl Environment {
     /// emits `u64::MAX` itself, even if it is written as `..=u64::MAX`; an unbounded one ends after it. With n subtasks, subtask i emits
     /// every n-th number, from the i-th on (counted from 0). See [`SequenceSource`].
     pub fn sequence(&self, range: impl RangeBounds<u64>) -> Stream<u64> {
-        self.source_without_times("sequence", SequenceSource::new(range))
+        self.numbers(SequenceSource::new(range))
     }
 
     /// Creates a stream of the numbers of a range, at `per_second` numbers a second over all subtasks together, by the machines'
     /// clocks. The build fails if `per_second` is not finite and positive. See [`SequenceSource::with_rate`].
     pub fn sequence_with_rate(&self, range: impl RangeBounds<u64>, per_second: f64) -> Stream<u64> {
-        self.source_without_times("sequence", SequenceSource::new(range).with_rate(per_second))
+        self.numbers(SequenceSource::new(range).with_rate(per_second))
     }
 
     /// Creates an unbounded stream of the lines that arrive over a TCP connection to `host:port`, as text. The source has one subtask
@@ -110,7 +124,6 @@ impl Environment {
     /// cannot connect or a line is not UTF-8, and ends when the peer closes the connection. After a failure the source connects anew:
     /// lines that were read before are not read again. See [`SocketSource`].
     pub fn socket_text(&self, address: impl Into<String>) -> Stream<String> {
-        let source = SocketSource::text(address);
-        self.source_without_times("socket", source)
+        self.socket(SocketSource::text(address))
     }
 }

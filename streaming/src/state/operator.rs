@@ -11,6 +11,7 @@ use super::{
     snapshot::{dropped, read_fields, write_fields},
 };
 use crate::types::{CodecError, FlottType, Reader, check_written};
+use model::graph::StateDeclaration;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -201,8 +202,26 @@ pub(crate) fn read_share<S: OperatorState>(
     snapshots: &[Vec<u8>],
     share: Share,
 ) -> Result<(S, BTreeMap<String, String>), StateError> {
-    let declared = S::declare();
-    // The rows of each former subtask.
+    let (former, fields) = read_rows(snapshots, &S::declare())?;
+    let mut parts = Vec::with_capacity(former.len());
+    for rows in former {
+        let mut part = S::empty();
+        for (field, _, row) in rows {
+            part.read(field, row)?;
+        }
+        parts.push(part);
+    }
+    Ok((S::redistribute(parts, share), fields))
+}
+
+/// The rows of one subtask, each with the number of its field and the number of its first value.
+type Rows<'a> = Vec<(usize, u64, Row<'a>)>;
+
+/// Returns the rows of each former subtask in their order, and the kinds of the fields that are not `declared`, by name.
+fn read_rows<'a>(
+    snapshots: &'a [Vec<u8>],
+    declared: &[StateDeclaration],
+) -> Result<(Vec<Rows<'a>>, BTreeMap<String, String>), StateError> {
     let mut former = BTreeMap::<_, Vec<_>>::new();
     let mut fields = BTreeMap::new();
     for (bytes, place) in snapshots.iter().zip(0..) {
@@ -217,7 +236,7 @@ pub(crate) fn read_share<S: OperatorState>(
                 }
             };
             let written = read_fields(&mut input)?;
-            let places = matching(&written, &declared)?;
+            let places = matching(&written, declared)?;
             let found = former.entry((version, subtask)).or_default();
             let mut rows = RowReader::new(&mut input, &places)?;
             while let Some((field, row)) = rows.next()? {
@@ -233,18 +252,14 @@ pub(crate) fn read_share<S: OperatorState>(
             }
         }
     }
-    let mut parts = Vec::with_capacity(former.len());
+    let mut all = Vec::with_capacity(former.len());
     for ((version, _), mut rows) in former {
         if version == IN_RUNS {
             rows.sort_by_key(|(field, first, _)| (*field, *first));
         }
-        let mut part = S::empty();
-        for (field, _, row) in rows {
-            part.read(field, row)?;
-        }
-        parts.push(part);
+        all.push(rows);
     }
-    Ok((S::redistribute(parts, share), fields))
+    Ok((all, fields))
 }
 
 #[cfg(test)]

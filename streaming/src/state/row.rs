@@ -93,15 +93,25 @@ pub trait StateField: Sized + Send + 'static {
 
     /// Returns the declaration of a field of this type with that name, for the job graph; its time to live is unset.
     fn declare(name: &str) -> StateDeclaration {
-        let (schemas, types) = (Self::schemas().into_iter(), Self::types().into_iter());
-        StateDeclaration {
-            name: name.to_owned(),
-            kind: Self::KIND.to_owned(),
-            schemas: schemas.map(|(role, schema)| (role.to_owned(), schema)).collect(),
-            types: types.map(|(role, structure)| (role.to_owned(), structure)).collect(),
-            ttl_ms: None,
-            settings: None,
-        }
+        declaration(name, Self::KIND, Self::schemas(), Self::types())
+    }
+}
+
+/// Returns the declaration of a field. It knows no type, so that programs do not compile it for each of their fields.
+fn declaration(
+    name: &str,
+    kind: &str,
+    schemas: Vec<(&'static str, String)>,
+    types: Vec<(&'static str, String)>,
+) -> StateDeclaration {
+    let by_role = |(role, text): (&str, String)| (role.to_owned(), text);
+    StateDeclaration {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        schemas: schemas.into_iter().map(by_role).collect(),
+        types: types.into_iter().map(by_role).collect(),
+        ttl_ms: None,
+        settings: None,
     }
 }
 

@@ -111,12 +111,19 @@ impl Written {
 
     /// Chooses the order for [`Written::write`], after [`Written::begin`].
     pub(super) fn put_in_order<T>(&mut self, tables: &[HashTable<T>]) {
+        self.order_by(tables.len(), &|number| {
+            let table = tables.get(number);
+            table.map_or((0, 0), |table| (table.capacity() - table.len(), table.capacity()))
+        });
+    }
+
+    /// Chooses the order of so many tables; `room` returns a table's free places and all of its places.
+    fn order_by(&mut self, tables: usize, room: &dyn Fn(usize) -> (usize, usize)) {
         self.order.clear();
-        self.order.extend(0..tables.len());
+        self.order.extend(0..tables);
         // Tables in the order of their key groups make chunks with few groups.
         self.order.sort_by_cached_key(|number| {
-            let table = tables.get(*number);
-            let (room, all) = table.map_or((0, 0), |t| (t.capacity() - t.len(), t.capacity()));
+            let (room, all) = room(*number);
             match room < all / NEAR_GROWTH {
                 true => (0, room),
                 false => (1, *number),

@@ -24,17 +24,25 @@ thread_local! {
 /// Returns the panic's message and place, as `message (at file:line:column)`. A long message is cut, see [`model::shortened`]. For a panic
 /// with a value that is not text, the message says so.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    forget_place();
+    panic::catch_unwind(AssertUnwindSafe(run)).map_err(told)
+}
+
+/// Installs the panic hook and forgets the place of an earlier panic.
+fn forget_place() {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());
-    panic::catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
-        let said = said(payload.as_ref());
-        // The payload is the user's value: its drop may panic as well.
-        let _ = panic::catch_unwind(AssertUnwindSafe(move || drop(payload)));
-        match PLACE.with(|place| place.borrow_mut().take()) {
-            Some(place) => format!("{said} (at {place})"),
-            None => said,
-        }
-    })
+}
+
+/// Returns the message and the place of a caught panic.
+fn told(payload: Box<dyn Any + Send>) -> String {
+    let said = said(payload.as_ref());
+    // The payload is the user's value: its drop may panic as well.
+    let _ = panic::catch_unwind(AssertUnwindSafe(move || drop(payload)));
+    match PLACE.with(|place| place.borrow_mut().take()) {
+        Some(place) => format!("{said} (at {place})"),
+        None => said,
+    }
 }
 
 /// Awaits a future of user code. A panic of one of its polls ends the wait with the text that [`catch`] returns; the future is not polled

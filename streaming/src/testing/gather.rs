@@ -3,7 +3,7 @@
 use crate::{
     batch::{Batch, NO_TIME},
     lock,
-    operators::{Consumer, Flow},
+    operators::{Consumer, Control, Flow},
     seam::{StreamEvent, TaskError},
 };
 use std::sync::{Arc, Mutex};
@@ -54,6 +54,9 @@ impl<T: Send> Consumer<T> for Gather<T> {
         batch.each(|record, time| kept.records.push((record, (time != NO_TIME).then_some(time))));
         Ok(true)
     }
+}
+
+impl<T: Send> Control for Gather<T> {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         match event {
             StreamEvent::Watermark(ms) => lock(&self.0.0).watermark = Some(ms),

@@ -8,8 +8,9 @@ use super::{
 use crate::{
     batch::{Batch, NO_TIME},
     operators::{
-        ChainShared, Consumer, Either, Flow, InspectBroadcast, InspectKeyed, InspectOperatorState,
-        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, join_chunks, side_output,
+        ChainShared, Consumer, Control, Either, Flow, InspectBroadcast, InspectKeyed,
+        InspectOperatorState, Link, Operator, OutputTag, SideOutput, SideOutputs, Timer,
+        join_chunks, side_output,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
     state::{Slice, StateDeclaration},

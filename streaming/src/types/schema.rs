@@ -147,7 +147,10 @@ const SHOWN_MAX: usize = 200;
 
 /// Returns the structure of a type for messages: the text of [`Schema::of`], cut to its first 200 characters.
 pub(crate) fn structure<T: FlottType>() -> String {
-    let whole = Schema::of::<T>();
+    shown(Schema::of::<T>())
+}
+
+fn shown(whole: String) -> String {
     match whole.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
         None => whole,
@@ -156,6 +159,10 @@ pub(crate) fn structure<T: FlottType>() -> String {
 
 /// Returns the fingerprint of a type's structure: the first 8 bytes of the SHA-256 of [`Schema::of`], as 16 lower-case hex digits.
 pub fn fingerprint<T: FlottType>() -> String {
-    let digest = Sha256::digest(Schema::of::<T>().as_bytes());
+    digest(&Schema::of::<T>())
+}
+
+fn digest(schema: &str) -> String {
+    let digest = Sha256::digest(schema.as_bytes());
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
 }

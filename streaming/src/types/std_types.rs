@@ -402,12 +402,17 @@ impl FlottType for Duration {
     }
 }
 
+/// Returns the name of a tuple with parts of these types.
+fn tuple(parts: &[String]) -> String {
+    format!("({})", parts.join(", "))
+}
+
 macro_rules! tuples {
     ($(($($name:ident $index:tt),+))*) => {$(
         impl<$($name: FlottType),+> FlottType for ($($name,)+) {
             const RECURSIVE: bool = $($name::RECURSIVE)||+;
             fn type_name() -> String {
-                format!("({})", [$($name::type_name()),+].join(", "))
+                tuple(&[$($name::type_name()),+])
             }
             fn describe(schema: &mut Schema) {
                 schema.generic("tuple", &[$($name::describe),+]);

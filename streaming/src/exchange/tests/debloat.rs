@@ -6,7 +6,7 @@ use crate::{
     batch::Batch,
     chain::{EdgeWriter, RoundRobin},
     exchange::outgoing::Outgoing,
-    operators::Consumer,
+    operators::{Consumer, Control},
     seam::Interrupt,
 };
 use std::sync::Weak;

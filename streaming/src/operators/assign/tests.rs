@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    operators::{Consumer, Link, SideOutputs},
+    operators::{Consumer, Control, Link, SideOutputs},
     state::fixtures,
     testing::{self, OperatorHarness},
     time::BoundedOutOfOrderness,
@@ -46,6 +46,9 @@ impl Consumer<i64> for Shown {
         batch.each(|record, _| self.0.lock().unwrap().push(("record", record)));
         Ok(true)
     }
+}
+
+impl Control for Shown {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         if let StreamEvent::Watermark(ms) = event {
             self.0.lock().unwrap().push(("watermark", ms));

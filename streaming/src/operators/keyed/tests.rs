@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     batch::Batch,
     operators::{
-        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, SideOutputs,
-        TimeDomain, Timer, context::ChainShared, join_chunks,
+        BoxError, Consumer, Context, Control, KeyedOperator, KeyedProcessFunction, Link,
+        SideOutputs, TimeDomain, Timer, context::ChainShared, join_chunks,
     },
     seam::Barrier,
     state::{
@@ -36,6 +36,9 @@ impl<T: Send> Consumer<T> for Gather<T> {
         batch.each(|record, _| self.0.lock().unwrap().push(Some(record)));
         Ok(true)
     }
+}
+
+impl<T: Send> Control for Gather<T> {
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         self.0.lock().unwrap().push(None);
         Ok(Flow::Done)

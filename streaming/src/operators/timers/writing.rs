@@ -71,13 +71,7 @@ impl Written {
 
     /// Writes a timer, and returns how much work that was.
     fn timer(&mut self, moment: i64, at: KeyAddress, key: &impl Key) -> usize {
-        let group = at.group.saturating_sub(self.owned.start) as usize;
-        let bucket = group * self.buckets.len() / self.owned.len().max(1);
-        let Some(pieces) = self.buckets.get_mut(bucket) else { return ENTRY_WORK };
-        if pieces.back().is_none_or(|piece| piece.bytes.len() >= CHUNK_BYTES) {
-            pieces.push_back(Piece::default());
-        }
-        let Some(piece) = pieces.back_mut() else { return ENTRY_WORK };
+        let Some(piece) = self.piece_of(at.group) else { return ENTRY_WORK };
         let before = piece.bytes.len();
         write_zigzag(moment, &mut piece.bytes);
         key.encode(&mut piece.bytes);
@@ -85,6 +79,17 @@ impl Written {
         let more = piece.bytes.len() - before;
         self.bytes += more;
         more + ENTRY_WORK
+    }
+
+    /// Returns the piece that takes the next timer of a key group.
+    fn piece_of(&mut self, group: u32) -> Option<&mut Piece> {
+        let group = group.saturating_sub(self.owned.start) as usize;
+        let bucket = group * self.buckets.len() / self.owned.len().max(1);
+        let pieces = self.buckets.get_mut(bucket)?;
+        if pieces.back().is_none_or(|piece| piece.bytes.len() >= CHUNK_BYTES) {
+            pieces.push_back(Piece::default());
+        }
+        pieces.back_mut()
     }
 
     /// Takes out the first piece of the first bucket that has one, with the key groups of the bucket.
@@ -130,12 +135,27 @@ impl Writing {
         if !self.is_ahead(moment) {
             return;
         }
-        let end = *self.ends.entry(moment).or_insert(slot.map_or(0, |slot| slot.keys.len()));
+        let end = self.note_end(moment, slot.map_or(0, |slot| slot.keys.len()));
         let Some(slot) = slot.filter(|slot| slot.moves_at_insert()) else { return };
         for (at, key) in slot.in_places(self.first_of(moment)..end) {
             self.written.timer(moment, *at, key);
         }
+        self.end_at_once(moment);
+    }
+
+    /// Notes that a moment had `places` at the barrier, unless its places are noted already. Returns the noted number.
+    fn note_end(&mut self, moment: i64, places: usize) -> usize {
+        *self.ends.entry(moment).or_insert(places)
+    }
+
+    /// Notes that no place of a moment is still to be written.
+    fn end_at_once(&mut self, moment: i64) {
         self.ends.insert(moment, 0);
+    }
+
+    /// Returns the number of places that a moment had at the barrier; `None` if it has not changed since.
+    fn end_of(&self, moment: i64) -> Option<usize> {
+        self.ends.get(&moment).copied()
     }
 
     /// Writes the timer that was in a place and is gone now, unless it is written or came after the barrier. `is_last`: its moment has
@@ -149,12 +169,12 @@ impl Writing {
         if !self.is_ahead(moment) {
             return;
         }
-        let was_there = self.ends.get(&moment).is_none_or(|end| place < *end);
+        let was_there = self.end_of(moment).is_none_or(|end| place < end);
         if was_there && place >= self.first_of(moment) {
             self.written.timer(moment, at, key);
         }
         if is_last {
-            self.ends.insert(moment, 0);
+            self.end_at_once(moment);
         }
     }
 
@@ -170,7 +190,7 @@ impl Writing {
             self.place = self.first_of(*moment);
             self.moment = Some(*moment);
             let now = slot.keys.len();
-            let end = self.ends.get(moment).map_or(now, |end| (*end).min(now));
+            let end = self.end_of(*moment).map_or(now, |end| end.min(now));
             while self.place < end {
                 let place = self.place.max(slot.fired);
                 self.place = place + 1;

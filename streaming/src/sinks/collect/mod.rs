@@ -130,13 +130,10 @@ impl CollectSink {
             context.poll_coordinator(encode_one(&(VERSION, chunk.encoded())), SENT);
         }
     }
-}
 
-impl<T: ToLine> Operator<T> for CollectSink {
-    type Out = ();
-    const HAS_STATE: bool = true;
+    // The bodies of the operator's methods that see no record: compiled here, not in every program and for each of its record types.
 
-    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+    fn restore(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.keeps = context.option(INTERVAL).is_some();
         let former = context.snapshots()?;
         let (subtask, parallelism) = (context.subtask() as usize, context.parallelism() as usize);
@@ -151,6 +148,44 @@ impl<T: ToLine> Operator<T> for CollectSink {
         }
         self.send(context);
         Ok(())
+    }
+
+    /// Returns the state for a checkpoint: what was taken and is not in the coordinator's snapshot.
+    fn kept(&mut self, checkpoint: u64) -> Vec<u8> {
+        self.after = checkpoint;
+        let kept: Vec<Encoded> = self.taken.iter().map(|(_, chunk)| chunk.encoded()).collect();
+        encode_one(&(checkpoint, kept))
+    }
+
+    fn forget_before(&mut self, checkpoint: u64) {
+        // What was taken before the coordinator's snapshot for this checkpoint is in it.
+        self.taken.retain(|(snapshot, _)| *snapshot >= checkpoint);
+    }
+
+    fn answered(&mut self, mail: OperatorMail, context: &OperatorContext) -> Result<(), TaskError> {
+        if let OperatorMail::Reply { result, .. } = mail {
+            let answer = result.map_err(|why| context.coordinator_error(why))?;
+            let answer: Answer = decode_one(&answer).map_err(|error| context.codec_error(error))?;
+            let Some(snapshot) = answer else {
+                context.wake_after(RETRY, AGAIN);
+                return Ok(());
+            };
+            if let Some(chunk) = self.unsent.pop_front().filter(|_| self.keeps) {
+                self.taken.push_back((snapshot, chunk));
+            }
+        }
+        self.sending = false;
+        self.send(context);
+        Ok(())
+    }
+}
+
+impl<T: ToLine> Operator<T> for CollectSink {
+    type Out = ();
+    const HAS_STATE: bool = true;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.restore(context)
     }
 
     fn process(
@@ -195,9 +230,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
         checkpoint: u64,
         _context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        self.after = checkpoint;
-        let kept: Vec<Encoded> = self.taken.iter().map(|(_, chunk)| chunk.encoded()).collect();
-        Ok(Some(encode_one(&(checkpoint, kept))))
+        Ok(Some(self.kept(checkpoint)))
     }
 
     fn notify_complete(
@@ -205,8 +238,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
         checkpoint: u64,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        // What was taken before the coordinator's snapshot for this checkpoint is in it.
-        self.taken.retain(|(snapshot, _)| *snapshot >= checkpoint);
+        self.forget_before(checkpoint);
         Ok(())
     }
 
@@ -220,19 +252,6 @@ impl<T: ToLine> Operator<T> for CollectSink {
         _out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        if let OperatorMail::Reply { result, .. } = mail {
-            let answer = result.map_err(|why| context.coordinator_error(why))?;
-            let answer: Answer = decode_one(&answer).map_err(|error| context.codec_error(error))?;
-            let Some(snapshot) = answer else {
-                context.wake_after(RETRY, AGAIN);
-                return Ok(());
-            };
-            if let Some(chunk) = self.unsent.pop_front().filter(|_| self.keeps) {
-                self.taken.push_back((snapshot, chunk));
-            }
-        }
-        self.sending = false;
-        self.send(context);
-        Ok(())
+        self.answered(mail, context)
     }
 }

@@ -12,8 +12,9 @@ mod publish;
 mod tests;
 mod writer;
 
-use super::{NoCommitter, Sink, files::names::Names};
+use super::{NoCommitter, Sink, files::names::Names, two_phase::Shared};
 use crate::{
+    api::{Committers, CommittersOf},
     operators::{BoxError, OperatorContext},
     types::ToLine,
 };
@@ -64,6 +65,11 @@ impl TextSink {
     pub(super) fn new(destination: PathBuf) -> Self {
         Self { destination }
     }
+}
+
+/// Returns the committers of a sink of text. They are the same for all record types, for which `String` stands.
+pub(super) fn committers(sink: Shared<TextSink>) -> Box<dyn Committers<TextPart>> {
+    Box::new(CommittersOf::<String, TextSink>::new(sink))
 }
 
 impl<T: ToLine + Send + 'static> Sink<T> for TextSink {

@@ -5,7 +5,7 @@ use crate::{
     Barrier,
     api::tests::built,
     chain::NoConsumer,
-    operators::{Consumer, Flow, Link, OperatorMail, SideOutputs},
+    operators::{Consumer, Control, Flow, Link, OperatorMail, SideOutputs},
     seam::StreamEvent,
     sinks::{
         Announcement, CommitError, CommitRequest, CommittingSinkWriter, NoCommitter, NoWriterState,

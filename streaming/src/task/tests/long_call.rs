@@ -5,7 +5,7 @@ use crate::{
     Interrupt,
     batch::Batch,
     operators::{
-        Collector, Consumer, FlatMap, Flow, Link, Operator, OperatorContext, OperatorMail,
+        Collector, Consumer, Control, FlatMap, Flow, Link, Operator, OperatorContext, OperatorMail,
         OutputTag, SideOutputs, side_output, ticket_of,
     },
     seam::StreamEvent,
@@ -63,6 +63,9 @@ impl Consumer<String> for Edge {
         drop(taken);
         self.flush(false)
     }
+}
+
+impl Control for Edge {
     fn event(&mut self, _: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
