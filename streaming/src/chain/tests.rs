@@ -2,7 +2,7 @@
 
 use super::{fixtures::TestPort, *};
 use crate::{
-    batch::Batch,
+    batch::{Batch, NO_TIME},
     harness::Harness,
     operators::{
         BoxError, ByReference, ByValue, Collector, Consumer, Control, KeySelector, Link, Operator,
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 /// Sends records through an edge with that many channels. Returns whether each came with the hash of its key, all of them or none, and the
 /// most bytes that the producer has held.
-fn sent_with_hashes<T, S>(selector: S, records: Vec<T>, channels: usize) -> (bool, u64)
+fn sent_with_hashes<T, S>(selector: S, records: Vec<T>, channels: usize, time: i64) -> (bool, u64)
 where
     T: Record,
     S: KeySelector<T>,
@@ -27,7 +27,7 @@ where
     let mut writer = port.writer(partitioner, &Interrupt::default());
     // They come with the hashes of another edge.
     let mut batch = Batch::default();
-    records.into_iter().for_each(|record| batch.push_hashed(record, 7, 7));
+    records.into_iter().for_each(|record| batch.push_hashed(record, time, 7));
     writer.batch(&mut batch).unwrap();
     writer.flush(true).unwrap();
     let held = port.state().held;
@@ -36,33 +36,32 @@ where
     let state = port.state();
     let sent = state.sent.iter().flat_map(|(_, content)| &content.as_ref().unwrap().0);
     let hashes: Vec<u64> = sent.map(|record| selector.with(record, key_hash)).collect();
+    assert_eq!(hashes.len(), 2_000);
     assert!(state.hashes.is_empty() || state.hashes == hashes, "hashes of other keys");
     (!state.hashes.is_empty(), held)
 }
 
 #[test]
 fn the_hash_of_a_text_goes_with_its_record_where_it_was_computed() {
-    let texts = || (0..2_000_u64).map(|n| (format!("{n}"), n)).collect::<Vec<_>>();
     fn text(record: &(String, u64)) -> &String {
         &record.0
     }
     fn number(record: &(String, u64)) -> &u64 {
         &record.1
     }
-    let (with, bytes) = sent_with_hashes(ByReference::new(text), texts(), 3);
-    let (alone, bytes_alone) = sent_with_hashes(ByReference::new(text), texts(), 1);
-    assert_eq!((with, alone), (true, false), "one channel needs no hash");
-    // Each batch's bytes are rounded down.
-    assert!(
-        (2_000 * 8 - 100..=2_000 * 8).contains(&(bytes - bytes_alone)),
-        "{bytes} {bytes_alone}"
-    );
-    assert!(
-        !sent_with_hashes(ByReference::new(number), texts(), 3).0,
-        "a number is hashed as fast as its hash is read"
-    );
-    let computed = ByValue::new(|record: &(String, u64)| record.0.clone());
-    assert!(!sent_with_hashes(computed, texts(), 3).0, "another key would go unnoticed");
+    let texts = || (0..2_000_u64).map(|n| (format!("{n}"), n)).collect::<Vec<_>>();
+    for time in [NO_TIME, 7] {
+        let (with, bytes) = sent_with_hashes(ByReference::new(text), texts(), 3, time);
+        let (alone, bytes_alone) = sent_with_hashes(ByReference::new(text), texts(), 1, time);
+        assert_eq!((with, alone), (true, false), "one channel needs no hash");
+        // Each batch's bytes are rounded down.
+        let hashes = bytes - bytes_alone;
+        assert!((2_000 * 8 - 100..=2_000 * 8).contains(&hashes), "{bytes} {bytes_alone}");
+        let computed = ByValue::new(|record: &(String, u64)| record.0.clone());
+        assert!(sent_with_hashes(computed, texts(), 3, time).0);
+        let number = sent_with_hashes(ByReference::new(number), texts(), 3, time).0;
+        assert!(!number, "a number is hashed as fast as its hash is read");
+    }
 }
 
 proptest! {

@@ -1,15 +1,77 @@
 //! Links of a chain whose end takes nothing for a while, and operators that are woken by the clock.
 
 use super::*;
-use crate::{batch::NO_TIME, seam::TaskUpcalls, time::WatermarkStrategy};
+use crate::{
+    batch::NO_TIME, seam::TaskUpcalls, state::slow::Reads, time::WatermarkStrategy, types::key_hash,
+};
 use futures::future::BoxFuture;
 use model::{NodeId, OperatorId};
 use proptest::prelude::*;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
+
+/// A text, by which records are keyed, and a number.
+pub(super) type OfText = (String, u32);
+
+pub(super) fn by_text() -> ByReference<fn(&OfText) -> &String, String> {
+    ByReference::new(|record| &record.0)
+}
+
+/// Counts the records of a text in its state.
+#[derive(Clone)]
+pub(super) struct Texts;
+
+impl KeyedProcessFunction<String, OfText> for Texts {
+    type State = Option<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        _: OfText,
+        count: &mut Option<u64>,
+        _: &mut Context<'_, String>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        *count = Some(count.unwrap_or(0) + 1);
+        out.collect_all(*count);
+        Ok(())
+    }
+}
+
+/// Hands an operator two records, one with the hash of its key and one with that of another key, after so many records of other keys, and
+/// expects the failure of the second one. An operator that hashes keys itself does not fail.
+pub(super) fn refuses_the_hash_of_another_key(
+    operator: impl Operator<OfText>,
+    before: u32,
+    times: [i64; 2],
+) {
+    let reads = Arc::new(Reads::default());
+    let interrupt = crate::Interrupt::default();
+    let context = crate::testing::context((0, 1), BTreeMap::new(), interrupt, reads.clone());
+    let (next, sides) = (Box::new(crate::chain::NoConsumer), SideOutputs::default());
+    let mut link = Link::new(operator, next, sides, context);
+    link.open().unwrap();
+    let mut batch = Batch::default();
+    (0..before).for_each(|n| batch.push((n.to_string(), n), times[0]));
+    link.batch(&mut batch).unwrap();
+    let (right, wrong) = (key_hash(&"right".to_owned()), key_hash(&"other".to_owned()));
+    batch.push_hashed(("right".to_owned(), 1), times[0], right);
+    link.batch(&mut batch).unwrap();
+    while let Some((node, mail)) = reads.answer(0) {
+        link.deliver(node, mail).unwrap();
+    }
+    batch.push_hashed(("right".to_owned(), 2), times[0], right);
+    batch.push_hashed(("wrong".to_owned(), 3), times[1], wrong);
+    let failure = link.batch(&mut batch).and_then(|_| {
+        // The key has to be fetched first.
+        let (node, mail) = reads.answer(0).unwrap();
+        link.deliver(node, mail)
+    });
+    let failure = failure.unwrap_err().to_string();
+    assert!(failure.contains("the hash of another key"), "{failure}");
+}
 
 /// A clock that is moved by hand.
 #[derive(Default)]

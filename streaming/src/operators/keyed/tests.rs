@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    batch::Batch,
+    batch::{Batch, NO_TIME},
     operators::{
         BoxError, Consumer, Context, Control, KeyedOperator, KeyedProcessFunction, Link,
         SideOutputs, TimeDomain, Timer, context::ChainShared, join_chunks,
@@ -12,12 +12,10 @@ use crate::{
         ListState, MapState, State,
         slow::{Reads, Slow},
     },
-    types::key_hash,
 };
 use proptest::prelude::*;
 use std::{
     collections::BTreeMap,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -387,29 +385,18 @@ fn a_snapshot_whose_state_is_before_its_timers_is_read() {
     assert_eq!(seen[0], seen[1]);
 }
 
-/// Hands a record with the wrong hash to an operator, which does not notice if it hashes the key itself.
-fn takes_the_hash(operator: impl Operator<(String, u32)>) -> bool {
-    let reads = Arc::new(Reads::default());
-    let interrupt = crate::Interrupt::default();
-    let context = crate::testing::context((0, 1), BTreeMap::new(), interrupt, reads);
-    let next = Box::new(Gather(Seen::default()));
-    let mut link = Link::new(operator, next, SideOutputs::default(), context);
-    link.open().unwrap();
-    let mut batch = Batch::default();
-    batch.push_hashed(("a".to_owned(), 1), 5, key_hash(&"a".to_owned()) ^ 1);
-    let panic = catch_unwind(AssertUnwindSafe(|| link.batch(&mut batch))).unwrap_err();
-    panic.downcast_ref::<&str>().is_some_and(|text| text.contains("the hash of another key"))
-}
-
 #[test]
-fn keyed_operators_take_the_hash_that_came_with_the_record() {
-    fn text(record: &(String, u32)) -> &String {
-        &record.0
-    }
-    let by_text = || ByReference::new(text);
-    assert!(takes_the_hash(KeyedFold::new(by_text(), Count, UpdateMode::EveryUpdate)));
-    let slow = Slow::new(1);
-    assert!(takes_the_hash(KeyedFold::with_backend(by_text(), Count, UpdateMode::AtEnd, slow)));
+fn keyed_operators_take_the_hash_that_came_with_the_record_and_no_other_key() {
+    use crate::operators::tests::{Texts, by_text, refuses_the_hash_of_another_key};
+    let fold = || KeyedFold::new(by_text(), Count, UpdateMode::EveryUpdate);
+    let slow = KeyedFold::with_backend(by_text(), Count, UpdateMode::AtEnd, Slow::new(1));
+    refuses_the_hash_of_another_key(fold(), 0, [NO_TIME, NO_TIME]);
+    refuses_the_hash_of_another_key(fold(), 0, [5, 6]);
+    refuses_the_hash_of_another_key(fold(), 20_000, [NO_TIME, NO_TIME]);
+    refuses_the_hash_of_another_key(slow, 0, [5, 6]);
+    let function = || KeyedOperator::new(by_text(), Texts, <Option<u64> as State>::declare());
+    refuses_the_hash_of_another_key(function(), 0, [NO_TIME, NO_TIME]);
+    refuses_the_hash_of_another_key(function(), 20_000, [5, 6]);
 }
 
 #[test]

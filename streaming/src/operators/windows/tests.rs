@@ -597,6 +597,25 @@ fn an_aborted_snapshot_of_windows_is_dropped_with_the_panes_that_waited_for_it()
 }
 
 #[test]
+fn windows_take_the_hash_that_came_with_the_record_and_no_other_key() {
+    use crate::operators::{
+        Count,
+        tests::{OfText, by_text, refuses_the_hash_of_another_key},
+    };
+    let panes = || WindowCore::new(Count, Slices::new(10, 10, 0), 0);
+    for (before, times) in [(0, [5, 6]), (20_000, [5, 6]), (0, [5, 15])] {
+        refuses_the_hash_of_another_key(EventTimeWindows::new(by_text(), panes()), before, times);
+    }
+    type OfKeys<R> = KeyCore<OfText, ByReference<fn(&OfText) -> &String, String>, Count, R>;
+    for before in [0, 20_000] {
+        let panes = OfKeys::new(Count, PaneRule(Slices::new(10, 10, 0)), 0);
+        let sessions = OfKeys::new(Count, session_rule::SessionRule(FixedGap(10)), 0);
+        refuses_the_hash_of_another_key(EventTimeWindows::new(by_text(), panes), before, [5, 6]);
+        refuses_the_hash_of_another_key(EventTimeWindows::new(by_text(), sessions), before, [5, 6]);
+    }
+}
+
+#[test]
 fn records_of_windows_still_come_while_a_sixteenth_of_the_first_snapshot_waits_for_its_storage() {
     use crate::{chain::NoConsumer, operators::ByValue};
     let of_itself: ByValue<fn(&u64) -> u64, u64> = ByValue::new(|n| *n);
