@@ -28,6 +28,7 @@ pub(crate) struct OperatorSpec {
     /// True if the operator has state that it does not declare: what [`Operator::snapshot`] returns.
     pub(crate) has_own_state: bool,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
+    /// True for the writer of a sink without committers: nothing reads its output, so that the job graph has none.
     pub(crate) sink: bool,
     /// True for the committers of a sink.
     pub(crate) commits: bool,

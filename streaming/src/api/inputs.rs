@@ -115,11 +115,12 @@ impl<T: Record> Inputs<T> {
     /// Returns the inputs with records of another type: `open` converts each batch at the head of the operator's chain, which the
     /// operator therefore always begins.
     pub(crate) fn wrapped<U: 'static>(self, open: OpenBatch<U>) -> Inputs<U> {
-        let wrap = |Input { read, attach, .. }: Input<T>| {
+        let mut list = Vec::new();
+        for Input { read, attach, .. } in self.list {
             let attach: Attach<U> = Box::new(move |node, place, _| attach(node, place, None));
-            Input { read, open, attach }
-        };
-        Inputs { list: self.list.into_iter().map(wrap).collect() }
+            list.push(Input { read, open, attach });
+        }
+        Inputs { list }
     }
 }
 

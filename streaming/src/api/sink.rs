@@ -119,8 +119,7 @@ impl<T: Record> Stream<T> {
         let kind = kind.to_owned();
         let (coordinator, states) = coordinated.unzip();
         let states = states.unwrap_or_default();
-        let spec =
-            OperatorSpec { kind, coordinator, states, sink: true, ..OperatorSpec::default() };
+        let spec = OperatorSpec { kind, coordinator, states, ..OperatorSpec::default() };
         let inputs = Inputs::of(&self.above);
         let node = self.env.builder.borrow_mut().add_sink(spec, inputs, operator);
         StreamSink { env: self.env.clone(), node, committer: None, global_committer: None }
@@ -162,8 +161,8 @@ impl<T: Record> Stream<T> {
     }
 }
 
-/// The part of a sink behind its writer. That of a built-in sink, which knows no record type of the program, is compiled once and not in
-/// every program.
+/// The part of a sink behind its writer. That of [`Stream::write_text`] knows no record type of the program and is compiled once; that of
+/// a sink given to [`Stream::sink_to`] is compiled in the program.
 pub(crate) trait Committers<C> {
     /// Returns the output of the writer, which gets this id.
     fn output(&self, writer: NodeId) -> Output<Prepared<C>>;
@@ -200,7 +199,6 @@ impl<T: Record, S: Sink<T>> Committers<S::Committable> for CommittersOf<T, S> {
         let spec = |role: &str, single| OperatorSpec {
             kind: format!("{kind}_{role}"),
             states: two_phase::declare::<S::Committable>(),
-            sink: true,
             commits: true,
             single,
             ..OperatorSpec::default()

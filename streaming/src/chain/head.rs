@@ -114,7 +114,7 @@ pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 /// The head of a chain that reads inputs in turn, aligns their watermarks and barriers, and hands their records, converted to one type, to
 /// the chain. A batch of another record type fails the task with [`TaskError::Codec`], an input that finishes without its end of input with
 /// [`TaskError::Deployment`].
-pub struct InputHead {
+pub(crate) struct InputHead {
     ports: Vec<Box<dyn InputPort>>,
     /// The number of each port's first channel among all channels.
     offsets: Vec<usize>,

@@ -33,6 +33,7 @@ pub(crate) type MakeHead = Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Head>,
 /// Makes an operator together with the rest of its chain.
 pub(crate) type MakeConsumer<T> =
     Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Consumer<T>>, TaskError> + Send>;
+
 /// Returns a function that makes the end of a chain behind a sink.
 pub(crate) fn make_end() -> MakeConsumer<()> {
     Box::new(|_| Ok(Box::new(NoConsumer)))

@@ -131,8 +131,7 @@ pub enum Flow {
 /// The rest of a chain as its predecessor sees it: takes records and control elements (watermarks, idleness, barriers, the end of input).
 /// The predecessor, a link of the chain or the task itself, calls `open` once, then `batch` and `event` in the order of the input, `resume`
 /// if records were left unprocessed, and `flush` for what an output has refused; at the end `close`, or `dispose` if the task was
-/// cancelled or has failed. After an error only `dispose` is called. The default methods are those of a consumer that is the end of its
-/// chain, holds nothing back and is never full.
+/// cancelled or has failed. After an error only `dispose` is called. All of these but `batch` are methods of [`Control`].
 pub trait Consumer<T>: Control {
     /// Takes all records of `batch`, which comes back empty. Returns true if the chain takes more, false if it is full (see
     /// [`Control::full`]) or the step was interrupted.
@@ -143,7 +142,8 @@ pub trait Consumer<T>: Control {
 }
 
 /// The part of a [`Consumer`] that knows no record type: all but the records themselves. Code that a program would otherwise compile anew
-/// for each of its record types uses the rest of a chain by this trait.
+/// for each of its record types uses the rest of a chain by this trait. [`Consumer`] describes the order of the calls. The default methods
+/// are those of a consumer that is the end of its chain, holds nothing back and is never full.
 pub trait Control: Send {
     /// Opens the operators of the chain, from the last one to this one. Called once, before any record or event.
     ///

@@ -81,14 +81,14 @@ pub trait SideOutput: Any + Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
-    /// Hands a control element to the edges, after the records before it. Unlike that of a
-    /// [chain](super::Control::event) it never has to be called again with the same element.
+    /// Hands a control element to the edges, after the records before it. Unlike [`Control::event`](super::Control::event) this method
+    /// never has to be called again with the same element.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
-    /// Continues with the records that an interruption has left in the edges, as that of a
-    /// [chain](super::Control::resume) does. Does nothing if there are none.
+    /// Continues with the records that an interruption has left in the edges, as [`Control::resume`](super::Control::resume)
+    /// does. Does nothing if there are none.
     ///
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
