@@ -29,7 +29,7 @@ pub struct PassedBarrier {
     pub pause: Duration,
 }
 
-/// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs ([`InputHead`]). It
+/// The head of a chain, which produces the chain's records: a source ([`SourceHead`](super::SourceHead)), or the inputs. It
 /// owns the rest of the chain. [`ChainTask`](super::ChainTask) calls it, on the task's thread: `open` first; then, between steps, mail,
 /// triggers and notifications, and for each step `flush`, `resume` and, if no record is left of an interrupted step, `step`; at last
 /// `close` or `dispose`. After an error only `dispose` is called.

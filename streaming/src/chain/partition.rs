@@ -80,10 +80,7 @@ impl<S> HashByKey<S> {
         S: KeySelector<T>,
     {
         let Self { selector, max_parallelism, channels, pace } = self;
-        // A key that is a part of its record calls nothing that may be slow.
-        let mut should_continue =
-            S::COMPUTES.then(|| record_by_record(pace.parts::<T, S::Key>(interrupt)));
-        batch.try_each(Columns { times: TIMED, hashes: false }, |record, time, _| {
+        let mut put = |record, time| {
             let hash = selector.with(&record, key_hash);
             let group = key_group(hash, *max_parallelism) as usize;
             let channel = channels.get(group).map_or(0, |c| *c as usize);
@@ -99,7 +96,18 @@ impl<S> HashByKey<S> {
                     ready.push(channel);
                 }
             }
-            Ok(should_continue.as_mut().is_none_or(|goes_on| goes_on()))
+        };
+        let columns = Columns { times: TIMED, hashes: false };
+        if S::COMPUTES {
+            let mut should_continue = record_by_record(pace.parts::<T, S::Key>(interrupt));
+            return batch.try_each(columns, |record, time, _| {
+                put(record, time);
+                Ok(should_continue())
+            });
+        }
+        batch.try_each(columns, |record, time, _| {
+            put(record, time);
+            Ok(true)
         })
     }
 }

@@ -1,5 +1,5 @@
 //! The rule of windows with one state per key: which windows a key has, when they end, and how they are written. What is the same for all
-//! rules is in [`KeyCore`](super::key_core::KeyCore).
+//! rules is in `KeyCore`.
 
 use super::{TimeWindow, WindowFolding, key_core::Taking};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     types::Reader,
 };
 
-/// The rule of a kind of windows whose state a [`KeyCore`](super::key_core::KeyCore) keeps per key (panes of fixed windows, or sessions):
+/// The rule of a kind of windows whose state a `KeyCore` keeps per key (panes of fixed windows, or sessions):
 /// which windows of its key a record goes to, and which ones end as time passes. The `KeyCore` calls `record` for each record and `pass`
 /// when the moment comes that a key is queued for; `write_parts` and `read_parts` at a snapshot and a restore, `give_up` and `next` for windows that were read back.
 pub trait KeyRule<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>:
